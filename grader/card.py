@@ -1,0 +1,68 @@
+"""A verdict as a reader sees it: a compact HTML card and its plain-text twin."""
+
+from html import escape
+
+import numpy as np
+
+from utils.palette import BLUE, GREEN, VERMILLION
+
+MAX_CELLS = 12
+
+
+def text(verdict):
+    """Three lines for a terminal: the outcome, the groups, the one thing to do."""
+    head = "passes" if verdict.passed else "does not pass yet"
+    groups = "  ".join(f"{'✓' if ok else '✗'} {name}" for name, ok in verdict.groups.items())
+    return f"{verdict.exercise} {head}\n{groups}\n{verdict.message}"
+
+
+def html(verdict):
+    colour, sign = (GREEN, "✓") if verdict.passed else (VERMILLION, "✗")
+    head = "passes" if verdict.passed else "does not pass yet"
+    groups = " ".join(_group(name, ok) for name, ok in verdict.groups.items())
+    return (
+        f'<div style="border-left: 4px solid {colour}; padding: 4px 12px; margin: 4px 0">'
+        f"<div><strong>{sign} {escape(verdict.exercise)}</strong> {head}</div>"
+        f'<div style="font-size: 90%; margin: 4px 0">{groups}</div>'
+        f"<div>{_code(verdict.message)}</div>"
+        f"{_matrices(verdict.evidence)}</div>"
+    )
+
+
+def _group(name, ok):
+    sign, weight = ("✓", "normal") if ok else ("✗", "bold")
+    style = f"white-space: nowrap; margin-right: 12px; font-weight: {weight}"
+    return f'<span style="{style}">{sign} {escape(name)}</span>'
+
+
+def _code(message):
+    """Escape the message and turn `backticks` into code."""
+    parts = escape(message).split("`")
+    return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))
+
+
+def _matrices(evidence):
+    if evidence is None or max(evidence[1].shape) > MAX_CELLS or evidence[1].size < 2:
+        return ""
+    yours, wanted = evidence
+    top = np.nanmax(np.abs(np.where(np.isfinite(evidence), evidence, np.nan)), initial=1e-12)
+    pictures = [("yours", yours), ("wanted", wanted), ("yours − wanted", yours - wanted)]
+    cells = "".join(
+        f'<td style="padding: 0 12px 0 0; vertical-align: top">{_heat_map(title, matrix, top)}</td>'
+        for title, matrix in pictures
+    )
+    return f'<table style="margin: 6px 0"><tr>{cells}</tr></table>'
+
+
+def _heat_map(title, matrix, top):
+    rows = "".join("<tr>" + "".join(_cell(x, top) for x in row) + "</tr>" for row in matrix)
+    return f"<div>{title}</div><table>{rows}</table>"
+
+
+def _cell(x, top):
+    """One number on a tint of blue (positive) or vermillion (negative), by size."""
+    share = min(abs(x) / top, 1) if np.isfinite(x) else 0
+    colour = BLUE if x > 0 else VERMILLION
+    tint = f"{colour}{int(share * 110):02x}"
+    style = f"background-color: {tint}; padding: 1px 5px; text-align: right; font-size: 80%"
+    return f'<td style="{style}">{x:.2f}</td>'

@@ -1,0 +1,99 @@
+"""How an exercise is declared: cases, laws and named mistakes around a reference."""
+
+import functools
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from grader.compare import USUAL, Within
+from utils.cases import Case
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A named wrong implementation, and one sentence for the reader whose answers it explains."""
+
+    name: str
+    advice: str
+    candidate: Any
+
+
+@dataclass(frozen=True)
+class Law:
+    """What holds for every right answer: `holds(case, value) -> bool`, and what to say if not."""
+
+    name: str
+    advice: str
+    holds: Callable[[Case, Any], bool]
+
+
+@dataclass(eq=False)
+class Exercise:
+    """One exercise; its id is the function's name and the grade_id of its test cell.
+
+    `make_cases(rng)` yields cases in the order in which a reader should mend
+    them; the first group is the ordinary use, without which nothing counts.
+    `hints` has a sentence for a group, said where nothing better is known.
+    `remarks` names groups that are reported but never fail an answer.
+    `accept(case, value, wanted)`, where given, replaces the comparison with
+    the reference: it returns None or a complaint. `within` says how close an
+    answer must come, where it is not the usual.
+    """
+
+    id: str
+    chapter: str
+    reference: Any
+    make_cases: Callable[[np.random.Generator], Iterable[Case]]
+    builds_on: tuple = ()
+    laws: tuple = ()
+    hints: dict = field(default_factory=dict)
+    remarks: dict = field(default_factory=dict)
+    accept: Callable | None = None
+    within: Within = USUAL
+    mistakes: list = field(default_factory=list)
+
+    def cases(self, seed=0, hidden=False):
+        """The cases of one seed: same groups and properties for every seed, other numbers."""
+        return list(_cases(self, seed, hidden))
+
+    @property
+    def groups(self):
+        return list(dict.fromkeys(case.group for case in self.cases()))
+
+    def mistake(self, advice):
+        """Decorator: declare a wrong implementation, named like the function."""
+
+        def declare(candidate):
+            self.mistakes.append(Mistake(candidate.__name__, advice, candidate))
+            return candidate
+
+        return declare
+
+    def wrong_value(self, name, value, advice):
+        """Declare a wrong answer to an exercise that asks for a value."""
+        self.mistakes.append(Mistake(name, advice, value))
+
+
+@functools.lru_cache(maxsize=256)
+def _cases(exercise, seed, hidden):
+    text = f"{exercise.id}|{seed}|{'hidden' if hidden else 'visible'}"
+    rng = np.random.default_rng(list(hashlib.sha256(text.encode()).digest()))
+    count, cases = Counter(), []
+    for case in exercise.make_cases(rng):
+        count[case.group] += 1
+        cases.append(replace(case, name=f"{case.group} {count[case.group]}"))
+    return cases
+
+
+def call(group, *args, **kwargs):
+    """A case that calls the candidate with these arguments."""
+    return Case(group, args, kwargs)
+
+
+def value(group):
+    """A case whose answer is the candidate itself."""
+    return Case(group, drive="value")

@@ -1,0 +1,159 @@
+"""`check`: run the cases of an exercise on a student's answer and hand what came out to a judge.
+
+This module is the only one that calls student code. In a learner's kernel the
+judge is installed and its verdict is shown at once. In a graded run there is
+none in reach: the cases come from the mailbox and the answers go back to it.
+"""
+
+import contextlib
+import copy
+import io
+import linecache
+import sys
+import time
+import traceback
+import warnings
+
+from utils import mailbox
+from utils.cases import Answer
+from utils.time_limit import TooSlow, time_limit
+from utils.wire import Other, pack, unpack
+
+SECONDS_A_CASE = 5.0
+SECONDS_A_CHECK = 60.0
+LATE = ("too slow", "not run")
+
+_passed = {}  # exercise id -> did its last check in this session pass
+
+
+class CheckFailed(AssertionError):
+    """The answer does not pass; the text is the verdict in one line."""
+
+    def _render_traceback_(self):
+        """What IPython shows in place of a traceback: the card above says the rest."""
+        return [f"AssertionError: {self}"]
+
+
+def check(exercise_id, candidate):
+    """Check `candidate`, your answer to the exercise: shows a card, raises if it does not pass.
+
+    `candidate` is whatever the exercise asks for: a function, a class, a value.
+    Raises LookupError for an exercise that does not exist.
+    """
+    if mailbox.is_open():
+        cases = mailbox.cases(exercise_id)
+        mailbox.post(exercise_id, collect(cases, candidate))
+        return
+    judge = _judge()
+    failed = {name for name, passed in _passed.items() if not passed}
+    verdict = judge.judge(exercise_id, candidate, failed=failed)
+    _passed[exercise_id] = verdict.passed
+    _show(verdict)
+    if not verdict.passed:
+        raise CheckFailed(f"{exercise_id}: {verdict.message}".replace("\n", " "))
+
+
+def collect(cases, candidate, seconds=SECONDS_A_CASE, twice=True):
+    """The candidate's answers to `cases`, in order: a list of Answer.
+
+    Each case is called twice with the same objects, unless `twice` is false.
+    Nothing the candidate prints, warns or draws is shown. After a case that
+    was too slow the others are not run.
+    """
+    answers, deadline = [], time.monotonic() + SECONDS_A_CHECK
+    with _quietly():
+        for case in cases:
+            late = time.monotonic() > deadline or (answers and answers[-1].status in LATE)
+            late = Answer(case.name, "not run") if late else None
+            answers.append(late or _ask(case, candidate, seconds, twice))
+    return answers
+
+
+def _ask(case, candidate, seconds, twice):
+    if case.drive == "value":
+        return Answer(case.name, "returned", _snapshot(candidate))
+    if not callable(candidate):
+        return Answer(case.name, "not callable", _snapshot(candidate))
+    args, kwargs = copy.deepcopy((case.args, case.kwargs))
+    before = _parts(args, kwargs)
+    try:
+        with time_limit(seconds):
+            first = _snapshot(candidate(*args, **kwargs))
+            after = _parts(args, kwargs)
+            second = _call_again(candidate, args, kwargs) if twice else first
+    except TooSlow:
+        return Answer(case.name, "too slow")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _raised(case, error, candidate)
+    changed = tuple(name for name, was in before.items() if was != after[name])
+    again = None if pack(first) == pack(second) else second
+    return Answer(case.name, "returned", first, changed=changed, again=again)
+
+
+def _snapshot(value):
+    """`value` as it would arrive at the judge, taken down before anyone can change it."""
+    return unpack(pack(value))
+
+
+def _call_again(candidate, args, kwargs):
+    try:
+        return _snapshot(candidate(*args, **kwargs))
+    except Exception as error:
+        return Other(type(error).__name__, "raised in the second call")
+
+
+def _parts(args, kwargs):
+    return {str(name): pack(value) for name, value in [*enumerate(args), *kwargs.items()]}
+
+
+def _raised(case, error, candidate):
+    names = tuple(cls.__name__ for cls in type(error).__mro__ if cls is not object)
+    try:
+        message = str(error)[:300]
+    except Exception:
+        message = ""
+    return Answer(case.name, "raised", None, names, message, _line_of(error, candidate))
+
+
+def _line_of(error, candidate):
+    """The last line of the student's own file that the exception passed through."""
+    home = getattr(getattr(candidate, "__code__", None), "co_filename", None)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == home]
+    return linecache.getline(home, frames[-1].lineno).strip()[:160] if frames else ""
+
+
+@contextlib.contextmanager
+def _quietly():
+    """Drop what is printed, warned and displayed, so that an honest warning costs nothing."""
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        warnings.simplefilter("ignore")
+        ipython = sys.modules.get("IPython")
+        if ipython and ipython.get_ipython():
+            from IPython.utils.capture import capture_output
+
+            stack.enter_context(capture_output())
+        else:
+            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        yield
+
+
+def _judge():
+    try:
+        from grader import judge
+    except ImportError as error:
+        raise ImportError(
+            "check needs the course's judge, which is not installed beside utils: "
+            "run `make lab` in the course's folder and open the notebook from there."
+        ) from error
+    return judge
+
+
+def _show(verdict):
+    ipython = sys.modules.get("IPython")
+    if ipython and ipython.get_ipython():
+        ipython.display.display(verdict)
+    else:
+        print(verdict)
