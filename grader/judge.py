@@ -13,7 +13,7 @@ from utils.check import collect
 NO_TRACE = "inputs unchanged, same result twice"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
     """What the judge found.
 
@@ -34,7 +34,7 @@ class Verdict:
     def _repr_html_(self):
         return card.html(self)
 
-    def __str__(self):
+    def __repr__(self):
         return card.text(self)
 
 

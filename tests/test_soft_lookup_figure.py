@@ -8,16 +8,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from utils import palette, widgets
+from utils import palette
 from utils.reference.dictionary_lookup import softmax
-from utils.widgets import (
+from utils.widgets import soft_lookup as figure
+from utils.widgets import soft_lookup_plane
+from utils.widgets import soft_lookup_static as standing
+from utils.widgets.soft_lookup import SoftLookupPlane
+from utils.widgets.soft_lookup_static import (
     HULL,
     KEYS,
     LIMIT,
     TARGET,
     VALUES,
-    SoftLookupPlane,
-    soft_lookup_plane,
     static_svg,
     static_table,
 )
@@ -82,7 +84,7 @@ def test_descent_reaches_the_target_at_temperature_1(query):
     for _ in range(12):
         press(plane, "descend")
     assert plane.loss < 1e-3
-    assert plane.steps == 12 * widgets.STEPS
+    assert plane.steps == 12 * standing.STEPS
 
 
 def test_reset():
@@ -100,21 +102,21 @@ def test_reset():
 def test_a_query_that_is_no_point_is_ignored(query):
     plane = soft_lookup_plane()
     from_browser(plane, query=query)
-    assert plane.query == list(widgets.QUERY)
+    assert plane.query == list(standing.QUERY)
 
 
 @pytest.mark.parametrize("temperature", [None, float("nan"), [1.0], "warm", {}])
 def test_a_temperature_that_is_no_number_is_ignored(temperature):
     plane = soft_lookup_plane()
     from_browser(plane, temperature=temperature)
-    assert plane.temperature == widgets.TEMPERATURE
+    assert plane.temperature == standing.TEMPERATURE
 
 
 def test_what_is_out_of_range_is_clamped():
     plane = SoftLookupPlane([9, -9], temperature=-1)
-    assert (plane.query, plane.temperature) == ([LIMIT, -LIMIT], widgets.COLDEST)
+    assert (plane.query, plane.temperature) == ([LIMIT, -LIMIT], standing.COLDEST)
     from_browser(plane, query=[-40, 0.25], temperature=1e9)
-    assert (plane.query, plane.temperature) == ([-LIMIT, 0.25], widgets.HOTTEST)
+    assert (plane.query, plane.temperature) == ([-LIMIT, 0.25], standing.HOTTEST)
     assert np.isfinite(plane.weights).all()
 
 
@@ -165,7 +167,7 @@ def test_static_table_carries_the_numbers():
 
 
 def test_style_sheet_uses_the_palette():
-    css = (widgets.STATIC / "figure.css").read_text()
+    css = (figure.STATIC / "figure.css").read_text()
     colours = {value.lower() for name, value in vars(palette).items() if name.isupper()}
     assert set(re.findall(r"#[0-9a-f]{6}\b", css)) <= colours
 

@@ -1,19 +1,8 @@
-"""The interactive figure of chapter 1: a query among keys, and what it looks up.
+"""Chapter 1's figure standing still: its numbers, one SVG and a table, for where no kernel runs."""
 
-Python computes every number; `static/soft_lookup_plane.js` only draws them and
-sends back where the reader has put the query. `static_svg` and `static_table`
-say the same where no kernel runs.
-"""
-
-import pathlib
-
-import anywidget
 import numpy as np
-import traitlets
 
 from utils.palette import BLUE, GREEN, GREY, INK, LIGHT, VERMILLION
-
-STATIC = pathlib.Path(__file__).parent / "static"
 
 LABELS = list("ABCDE")
 KEYS = np.array([[2.0, 0.5], [0.3, 1.6], [-1.7, 1.2], [-1.1, -1.3], [0.9, -2.1]])
@@ -55,105 +44,18 @@ def summarise(state):
     return f"{lead}; the output is {pair(state['out'])}; the loss is {fix(state['loss'], 4)}.{hard}"
 
 
-class Bounded(traitlets.TraitType):
-    """Numbers kept within bounds; what is no finite number leaves the old value.
-
-    The front end may send anything, and a reader must not see a traceback for it.
-    """
-
-    def __init__(self, default, low, high):
-        super().__init__(default_value=default)
-        self.low, self.high = low, high
-
-    def validate(self, obj, value):
-        try:
-            array = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            array = np.array(np.nan)
-        if array.shape != np.shape(self.default_value) or not np.isfinite(array).all():
-            return obj._trait_values.get(self.name, self.default_value)
-        return array.clip(self.low, self.high).tolist()
-
-
-class SoftLookupPlane(anywidget.AnyWidget):
-    """A query to drag among five keys, and the blend of their values it finds."""
-
-    _esm = STATIC / "soft_lookup_plane.js"
-    _css = STATIC / "figure.css"
-
-    query = Bounded(list(QUERY), -LIMIT, LIMIT).tag(sync=True)
-    temperature = Bounded(TEMPERATURE, COLDEST, HOTTEST).tag(sync=True)
-    labels = traitlets.List(LABELS).tag(sync=True)
-    # (`keys` is taken: ipywidgets keeps the names of its traits there.)
-    key_points = traitlets.List(KEYS.tolist()).tag(sync=True)
-    value_points = traitlets.List(VALUES.tolist()).tag(sync=True)
-    hull = traitlets.List(HULL.tolist()).tag(sync=True)
-    target = traitlets.List(TARGET.tolist()).tag(sync=True)
-    scores = traitlets.List().tag(sync=True)
-    weights = traitlets.List().tag(sync=True)
-    out = traitlets.List().tag(sync=True)
-    loss = traitlets.Float().tag(sync=True)
-    steps = traitlets.Int(0).tag(sync=True)
-    summary = traitlets.Unicode().tag(sync=True)
-    drawing = traitlets.Dict(
-        {**DRAWING, "limit": LIMIT, "temperatures": [COLDEST, HOTTEST], "press": STEPS}
-    ).tag(sync=True)
-
-    def __init__(self, query=QUERY, temperature=TEMPERATURE, **kwargs):
-        super().__init__(query=query, temperature=temperature, **kwargs)
-        self._compute()
-        self.on_msg(self._on_button)
-
-    @traitlets.observe("query", "temperature")
-    def _compute(self, _change=None):
-        state = look(self.query, self.temperature)
-        with self.hold_sync():  # one message for all the numbers
-            for name, value in state.items():
-                self.set_trait(name, value)
-            self.summary = summarise(state)
-
-    def descend(self, steps=STEPS):
-        """Move the query `steps` gradient steps towards the target.
-
-        The weights depend on query / temperature alone, so the descent is in that
-        quotient: then one step size is stable at every temperature. (In the query
-        itself the same step would be RATE * temperature**2.)
-        """
-        from utils.reference.dictionary_lookup import query_gradient
-
-        bound = LIMIT / self.temperature
-        scaled = np.array(self.query) / self.temperature
-        for _ in range(steps):
-            scaled = scaled - RATE * query_gradient(scaled, KEYS, VALUES, TARGET)
-            scaled = scaled.clip(-bound, bound)
-        with self.hold_sync():
-            self.steps += steps
-            self.query = scaled * self.temperature
-
-    def reset(self):
-        """Back to the first query and temperature, no steps taken."""
-        with self.hold_sync():
-            self.query, self.temperature, self.steps = QUERY, TEMPERATURE, 0
-
-    def _on_button(self, _widget, content, _buffers):
-        if content == {"press": "descend"}:
-            self.descend()
-        elif content == {"press": "reset"}:
-            self.reset()
-
-    def _repr_mimebundle_(self, **kwargs):
-        """The widget, and the same in HTML and in words for viewers without it."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return None
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        words = {"text/plain": self.summary, "text/html": _html(self.query, self.temperature)}
-        return {**data, **words}, metadata
-
-
-def soft_lookup_plane(query=QUERY, temperature=TEMPERATURE):
-    """The figure, ready to be the last line of a cell."""
-    return SoftLookupPlane(query, temperature)
+def static():
+    """What the chapter shows in place of the figure: (text alternative, SVG, Markdown table)."""
+    states = {
+        "start": (QUERY, TEMPERATURE),
+        "start, colder": (QUERY, 0.2),
+        "start, hotter": (QUERY, 5.0),
+        "between C and D": ((-1.5, 0.0), 1.0),
+        "query of zeros": ((0.0, 0.0), 1.0),
+    }
+    words = summarise(look(QUERY, TEMPERATURE))
+    alt = f"Three panels: keys and query, weights, values and output. {words}"
+    return alt, static_svg(), static_table(states)
 
 
 def static_table(states):
@@ -289,7 +191,7 @@ def _value_space(state):
     return f"{_grid()}{hull}{dots}{diamond}{plus}"
 
 
-def _html(query, temperature):
+def html(query, temperature):
     """The static drawing, its caption, and a table of its numbers."""
     state = look(query, temperature)
     rows = zip(LABELS, KEYS, state["scores"], state["weights"], VALUES, strict=True)

@@ -1,0 +1,48 @@
+"""The plots of the course: quiet, labelled, told apart without colour."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from utils.palette import BLUE, GREEN, GREY, INK, PURPLE, VERMILLION
+
+STYLES = [(BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."), (PURPLE, ":"), (INK, (0, (5, 1, 1, 1)))]
+
+
+def bars(labels, heights, title="", ylabel="weight"):
+    """One bar a label, with its number on top."""
+    _, ax = plt.subplots(figsize=(5, 2.4))
+    drawn = ax.bar(labels, heights, color=BLUE, width=0.6)
+    ax.bar_label(drawn, fmt="%.2f", padding=2)
+    ax.margins(y=0.2)
+    _quiet(ax, title, "", ylabel)
+
+
+def lines(x, curves, title="", xlabel="", ylabel="", logx=False, logy=False):
+    """`curves` is `{label: y}`; each is told from the others by dashes as well as by colour."""
+    _, ax = plt.subplots(figsize=(5.5, 2.8))
+    for (label, y), (colour, dashes) in zip(curves.items(), STYLES, strict=False):
+        ax.plot(x, y, color=colour, linestyle=dashes, label=label)
+        if len(curves) > 1:
+            ax.annotate(label, (x[-1], np.asarray(y)[-1]), (4, -3), textcoords="offset points")
+    ax.set_xscale("log" if logx else "linear")
+    ax.set_yscale("log" if logy else "linear")
+    _quiet(ax, title, xlabel, ylabel)
+
+
+def steps_of_lookup(scores, weights, values, out, labels):
+    """The whole look-up in one row: scores, weights, and the values blended into the output."""
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
+    left.barh(labels, scores, color=GREY)
+    middle.barh(labels, weights, color=BLUE)
+    right.barh(labels, values, color=GREY, alpha=0.5)
+    right.axvline(out, color=GREEN, linewidth=3)
+    right.annotate("out", (out, -0.45), (6, 0), textcoords="offset points", color=GREEN)
+    titles = ("scores: q·k", "weights: softmax", "values and out")
+    for ax, title in zip((left, middle, right), titles, strict=True):
+        ax.invert_yaxis()
+        _quiet(ax, title, "", "")
+
+
+def _quiet(ax, title, xlabel, ylabel):
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    ax.spines[["top", "right"]].set_visible(False)
