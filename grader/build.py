@@ -47,7 +47,7 @@ def build(chapter, root=ROOT):
     place = Path(chapter.name) / f"{chapter.name}.ipynb"
     return {
         root / "solutions" / place: nbformat.writes(instructor) + "\n",
-        root / "notebooks" / place: student_version(instructor) + "\n",
+        root / "notebooks" / place: student_version(instructor),
     }
 
 

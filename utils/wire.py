@@ -1,6 +1,6 @@
 """Values as bytes: JSON and plain `.npy`, never pickle, and a reader that trusts nothing.
 
-    message = magic, JSON length (u32), JSON, then for each array its length (u32) and .npy bytes
+    message = magic, JSON length (u32), JSON, then each array as length (u32) and .npy bytes
 
 The reader is what stands between a student's process and the grader, so it
 checks every length before it reads, every dtype against a list, and every
@@ -68,6 +68,9 @@ def _encode(value, blobs, depth):
         return _encode_other(value)
     if value is None or type(value) in (bool, str):
         return value if type(value) is not str else _clip(value, MAX_TEXT)
+    if type(value) is bytes:
+        blobs.append(value)
+        return {"$bytes": len(blobs) - 1}
     if type(value) is int:
         return value if abs(value) < 2**63 else _encode_other(value)
     if type(value) is float:
@@ -208,8 +211,10 @@ def _decode(tree, blobs, depth):
 
 def _decode_tagged(tag, body, blobs, depth):
     match tag, body:
-        case "$npy", int() if 0 <= body < len(blobs) and body is not True and body is not False:
+        case "$npy", int() if 0 <= body < len(blobs) and type(body) is int:
             return read_npy(blobs[body])
+        case "$bytes", int() if 0 <= body < len(blobs) and type(body) is int:
+            return blobs[body]
         case "$float", ("nan" | "inf" | "-inf"):
             return float(body)
         case "$tuple", list():

@@ -1262,11 +1262,11 @@ EXERCISES = (
     hard_lookup,
     similarity,
     softmax,
+    cat_sat_weights,
     soft_lookup,
+    cat_sat_output,
     temperature_for,
     softmax_jacobian,
     query_gradient,
     learn_query,
-    cat_sat_weights,
-    cat_sat_output,
 )

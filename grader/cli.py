@@ -1,0 +1,150 @@
+"""The `course` command."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from grader import course_files
+from utils.chapters import CHAPTERS, find_chapter
+
+app = typer.Typer(
+    help="Attention from First Principles: open it, check your work, list the exercises.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+MY_WORK = course_files.ROOT / "my_work"
+
+
+@app.command()
+def lab():
+    """Copy the notebooks to my_work/ (what is there stays as it is) and open JupyterLab."""
+    _copy_notebooks()
+    first = CHAPTERS[0].name
+    command = [
+        *(sys.executable, "-m", "jupyterlab"),
+        f"--ServerApp.root_dir={MY_WORK}",
+        f"--LabApp.default_url=/lab/tree/{first}/{first}.ipynb",
+        f"--LabServerApp.app_settings_dir={course_files.ROOT / 'grader' / 'lab_settings'}",
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    if not _has_browser():
+        command.append("--no-browser")
+        console.print("No browser here: open the address below that begins with http.")
+    raise typer.Exit(subprocess.call(command))
+
+
+def _copy_notebooks():
+    for chapter in CHAPTERS:
+        source = course_files.ROOT / "notebooks" / chapter.name / f"{chapter.name}.ipynb"
+        target = MY_WORK / chapter.name / source.name
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+
+
+def _has_browser():
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+@app.command()
+def exercises(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False):
+    """List every exercise: chapter, points, case groups and named mistakes."""
+    listed = _listed()
+    if as_json:
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
+        return
+    for row in listed:
+        points = f"{row['points']:g} points" if row["points"] else "stretch"
+        console.print(f"[bold]{row['id']}[/]  {row['chapter']}, {points}")
+        for key in ("groups", "mistakes"):
+            console.print(Padding(f"{key}: {', '.join(row[key])}", (0, 0, 0, 2)))
+
+
+def _listed():
+    from grader import exercises
+
+    rows = []
+    for chapter in CHAPTERS:
+        points = course_files.points(course_files.released(chapter))
+        rows += [
+            {
+                "id": exercise.id,
+                "chapter": chapter.name,
+                "points": points[exercise.id],
+                "groups": exercise.groups,
+                "mistakes": [mistake.name for mistake in exercise.mistakes],
+            }
+            for exercise in exercises.of_chapter(chapter.concept)
+        ]
+    return rows
+
+
+@app.command()
+def check(
+    chapter: Annotated[str, typer.Argument(help="The chapter: 1, 01 or its name.")],
+    notebook: Annotated[Path | None, typer.Option(help="Another notebook than my_work's.")] = None,
+):
+    """Grade your own notebook exactly as a teacher's run would, on hidden cases."""
+    from grader.grade import grade
+    from grader.normalise import Unreadable
+
+    try:
+        found = find_chapter(chapter)
+        path = notebook or MY_WORK / found.name / f"{found.name}.ipynb"
+        submitted = path.read_bytes()
+        released = course_files.released(found)
+        with console.status(f"Running {path.name} ..."):
+            graded = grade(submitted, found, released, course_files.secret())
+    except (LookupError, Unreadable) as error:
+        _stop(error.args[0])
+    except FileNotFoundError:
+        _stop(f"There is no {path}. `make lab` puts the notebooks into my_work/.")
+    raise typer.Exit(_report(graded, course_files.points(released)))
+
+
+def _stop(message):
+    console.print(message, style="red", markup=False, soft_wrap=True)
+    raise typer.Exit(2)
+
+
+def _report(graded, points):
+    """Print the verdicts; the exit code is 1 while an exercise with points does not pass."""
+    table = Table("exercise", "", "points", "verdict")
+    earned = 0.0
+    for name, verdict in graded.verdicts.items():
+        earned += verdict.score * points[name]
+        sign = "[green]✓[/]" if verdict.passed else "[red]✗[/]"
+        share = (
+            f"{verdict.score * points[name]:.3g} / {points[name]:g}" if points[name] else "stretch"
+        )
+        table.add_row(name, sign, share, escape(verdict.message))
+    console.print(table)
+    for repair in graded.repairs:
+        console.print(f"Repaired: {repair}", markup=False)
+    if graded.result.message:
+        console.print(graded.result.message, markup=False)
+    console.print(f"{earned:.3g} of {sum(points.values()):g} points, without the written answers.")
+    core = [v.passed for name, v in graded.verdicts.items() if points[name]]
+    return 0 if all(core) else 1
+
+
+if __name__ == "__main__":
+    app()

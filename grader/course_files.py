@@ -1,0 +1,35 @@
+"""What a course folder holds: the released notebooks, their points, the secret."""
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def released(chapter, root=ROOT):
+    """The released student notebook of a chapter, as a dict."""
+    path = root / "notebooks" / chapter.name / f"{chapter.name}.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"])
+    return notebook
+
+
+def points(notebook):
+    """{exercise id: points} of a notebook's test cells."""
+    metas = [cell["metadata"].get("nbgrader", {}) for cell in notebook["cells"]]
+    return {m["grade_id"]: m["points"] for m in metas if m.get("grade") and not m.get("solution")}
+
+
+def secret(root=ROOT):
+    """The key from which hidden cases are made; drawn once for each course folder."""
+    path = root / ".course" / "secret"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        fresh = path.with_suffix(f".{os.getpid()}")
+        fresh.touch(mode=0o600)
+        fresh.write_bytes(secrets.token_bytes(32))
+        fresh.replace(path)
+    return path.read_bytes()

@@ -1,0 +1,337 @@
+"""One submission in, answers out, nothing else.
+
+A submission runs in a process of its own, on a staged copy of what its chapter
+may use. Only inputs go in and only bytes come out, through the strict reader of
+`utils.wire`; an exit status never counts as success. A cell that kills or
+outlives the process costs its own exercise: the rest runs again without it.
+"""
+
+import base64
+import io
+import json
+import os
+import queue
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from grader import exercises
+from utils import wire
+from utils.cases import Answer
+from utils.chapters import CHAPTERS
+
+UTILS = Path(__file__).resolve().parent.parent / "utils"
+STAGED = (
+    "__init__.py", "cases.py", "chapters.py", "check.py", "mailbox.py", "palette.py", "plots.py",
+    "time_limit.py", "wire.py", "worker.py", "widgets", "reference/__init__.py",
+)  # fmt: skip
+RUNS = 4  # the first, and one more after each of at most three cells that end a process
+MAX_NOTEBOOK_BYTES = 20 << 20
+MAX_TEXT = 20_000
+MAX_PNG_BYTES = 2 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use."""
+
+    cell_seconds: float = 60.0
+    notebook_seconds: float = 300.0
+    memory_bytes: int = 8 << 30
+    output_bytes: int = 64 << 20
+
+
+@dataclass
+class CellReport:
+    """What happened to one cell; `index` is its place in the notebook.
+
+    `status` is "ok", "error", "too slow", "died", "figure" (never run) or
+    "not run". `outputs` are nbformat outputs of text and PNG alone.
+    """
+
+    index: int
+    grade_id: str
+    status: str = "not run"
+    seconds: float = 0.0
+    outputs: list = field(default_factory=list)
+
+
+@dataclass
+class Result:
+    """`status` is "finished", "unreadable", "too slow", "died", "too much output" or "garbled"."""
+
+    status: str
+    message: str = ""
+    answers: dict = field(default_factory=dict)  # exercise id -> [Answer]
+    official: set = field(default_factory=set)  # those that came from the exercise's own test cell
+    cells: list = field(default_factory=list)  # [CellReport], one a code cell
+    seconds: float = 0.0
+    tier: str = "process"
+
+
+def run_submission(notebook_bytes, cases, limits=None):
+    """Run a notebook's code cells on `cases`, {exercise id: [Case]}, and return a Result.
+
+    What is staged goes by the latest chapter among the exercises. Never raises
+    for what is in the notebook.
+    """
+    limits = limits or Limits()
+    started = time.monotonic()
+    try:
+        reports, sources = _read(notebook_bytes)
+    except (ValueError, RecursionError) as error:
+        return Result("unreadable", str(error))
+    result = Result("finished", cells=list(reports.values()))
+    with tempfile.TemporaryDirectory(prefix="submission-") as folder:
+        stage = _stage(Path(folder), cases)
+        for _ in range(RUNS):
+            left = limits.notebook_seconds - (time.monotonic() - started)
+            fatal = _run_once(stage, sources, result, reports, limits, left)
+            if fatal is None or left <= 0:
+                break
+            sources.pop(fatal)
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _read(notebook_bytes):
+    """({index: CellReport} of code cells, {index: (grade_id, source)} of those to run)."""
+    if len(notebook_bytes) > MAX_NOTEBOOK_BYTES:
+        raise ValueError(f"The notebook is larger than {MAX_NOTEBOOK_BYTES >> 20} MB.")
+    try:
+        cells = json.loads(notebook_bytes)["cells"]
+        reports, sources = {}, {}
+        for index, cell in enumerate(cells):
+            if cell["cell_type"] != "code":
+                continue
+            metadata = cell.get("metadata", {})
+            grade_id = str(metadata.get("nbgrader", {}).get("grade_id", ""))
+            reports[index] = CellReport(index, grade_id)
+            if "figure" in metadata.get("tags", []):
+                reports[index].status = "figure"
+            else:
+                sources[index] = (grade_id, "".join(cell["source"]))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"Not a notebook: {error!r}") from None
+    return reports, sources
+
+
+# ---- staging ---------------------------------------------------------------------------------
+
+
+def _stage(folder, cases):
+    """Copy what the chapter may use, and the inputs, into `folder`."""
+    for name in staged_files(cases):
+        target = folder / "utils" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (UTILS / name).is_dir():
+            shutil.copytree(UTILS / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(UTILS / name, target)
+    (folder / "home").mkdir()
+    (folder / "work").mkdir()
+    inputs = {name: [case.to_wire() for case in listed] for name, listed in cases.items()}
+    (folder / "inputs").write_bytes(wire.pack(inputs))
+    return folder
+
+
+def staged_files(cases):
+    """What of `utils` a run of these exercises may hold: references of earlier chapters only."""
+    concepts = {exercises.find(name).chapter for name in cases}
+    chapter = max((c.number for c in CHAPTERS if c.concept in concepts), default=0)
+    earlier = [f"reference/{c.concept}.py" for c in CHAPTERS if c.number < chapter]
+    return [*STAGED, *earlier, *(["glassbox.py"] if chapter > 4 else [])]
+
+
+def _command(stage):
+    """A Python that sees the stage and the installed packages; no path file leads it here."""
+    packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    paths = [str(stage), *dict.fromkeys(packages)]
+    start = f"import sys; sys.path[:0] = {paths!r}; from utils.worker import main; main()"
+    return [sys.executable, "-I", "-S", "-c", start]
+
+
+def _environment(stage):
+    kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+    return kept | {
+        "PATH": os.defpath,
+        "HOME": str(stage / "home"),
+        "IPYTHONDIR": str(stage / "home"),
+        "MPLCONFIGDIR": str(stage / "home"),
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+# ---- one run -----------------------------------------------------------------------------------
+
+
+def _run_once(stage, sources, result, reports, limits, seconds):
+    """Run the cells once. Returns the index of a cell that ended the process, or None."""
+    request = {
+        "cells": [(index, *source) for index, source in sources.items()],
+        "inputs": str(stage / "inputs"),
+        "cell_seconds": limits.cell_seconds,
+        "memory_bytes": limits.memory_bytes,
+    }
+    process = subprocess.Popen(
+        _command(stage),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=_environment(stage),
+        cwd=stage / "work",
+        start_new_session=True,
+    )
+    try:
+        threading.Thread(target=_feed, args=(process, wire.pack(request)), daemon=True).start()
+        return _listen(process, result, reports, limits, seconds)
+    finally:
+        _end(process)
+
+
+def _feed(process, data):
+    try:
+        process.stdin.write(data)
+        process.stdin.close()
+    except OSError:
+        pass  # it died before it had read its request; _listen says so
+
+
+def _end(process):
+    """Kill the process and all it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (AttributeError, ProcessLookupError, PermissionError):
+        process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def _listen(process, result, reports, limits, seconds):
+    """Take in the worker's messages until it ends; the index of the cell that ended it, or None."""
+    messages = queue.Queue()
+    reader = threading.Thread(
+        target=_read_messages, args=(process.stdout, messages, limits.output_bytes), daemon=True
+    )
+    reader.start()
+    running, deadline = None, time.monotonic() + seconds
+    while True:
+        grace = (
+            limits.cell_seconds + 5
+        )  # the worker stops a cell by itself; this is for when it cannot
+        try:
+            message = messages.get(timeout=max(0.0, min(grace, deadline - time.monotonic())))
+        except queue.Empty:
+            return _ended(result, reports, running, "too slow", "No result within the time limit.")
+        match message:
+            case ("started", int(index)) if index in reports:
+                running = index
+            case ("finished", int(index), str(status), float(taken), list(outputs)) if (
+                index == running and status in ("ok", "error", "too slow")
+            ):
+                report = reports[index]
+                report.status, report.seconds = status, taken
+                report.outputs = [o for o in map(_output, outputs) if o]
+                running = None
+            case ("answers", str(cell), str(exercise_id), list(answers)):
+                _keep(result, cell, exercise_id, answers)
+            case ("end",):
+                result.status, result.message = "finished", ""
+                return None
+            case ("broken", str(status), str(words)):
+                return _ended(result, reports, running, status, words)
+            case _:
+                return _ended(result, reports, running, "garbled", "A message makes no sense.")
+
+
+def _read_messages(pipe, messages, budget):
+    """Put each message on the queue; at the end, or at the first that is bad, a ("broken", ...)."""
+    try:
+        while header := pipe.read(4):
+            (length,) = struct.unpack("<I", header)
+            budget -= length
+            if budget < 0 or length > wire.MAX_MESSAGE_BYTES:
+                messages.put(("broken", "too much output", "More came back than is allowed."))
+                return
+            messages.put(wire.unpack(pipe.read(length)))
+        messages.put(("broken", "died", "The process ended before its last cell."))
+    except (wire.WireError, struct.error, ValueError, OSError) as error:
+        messages.put(("broken", "garbled", f"What came back cannot be read: {error}."))
+
+
+def _ended(result, reports, running, status, words):
+    """Note an abnormal end, and whose cell it was."""
+    result.status, result.message = status, words
+    if running is not None:
+        report = reports[running]
+        report.status = "too slow" if status == "too slow" else "died"
+        report.outputs = [_error_output("Stopped", words)]
+    return running
+
+
+def _keep(result, cell, exercise_id, answers):
+    """Keep an exercise's answers; those of its own test cell win over any others."""
+    if exercise_id in result.official and cell != exercise_id:
+        return
+    try:
+        result.answers[exercise_id] = [Answer.from_wire(answer) for answer in answers]
+    except ValueError:
+        return
+    if cell == exercise_id:
+        result.official.add(exercise_id)
+
+
+# ---- what a teacher may see ----------------------------------------------------------------------
+
+
+def _output(message):
+    """A worker's output as an nbformat output of text or PNG, or None."""
+    match message:
+        case ("stream", ("stdout" | "stderr") as name, str(text)):
+            return {"output_type": "stream", "name": name, "text": text[:MAX_TEXT]}
+        case ("error", str(name), str(text), list(lines)):
+            return _error_output(name, text, [line for line in lines if isinstance(line, str)])
+        case ("display", dict(data)):
+            shown = {"text/plain": str(data.get("text/plain", ""))[:MAX_TEXT]}
+            if png := _clean_png(data.get("image/png")):
+                shown["image/png"] = png
+            return {"output_type": "display_data", "data": shown, "metadata": {}}
+    return None
+
+
+def _error_output(name, text, lines=()):
+    return {
+        "output_type": "error",
+        "ename": name[:200],
+        "evalue": text[:MAX_TEXT],
+        "traceback": [line[:MAX_TEXT] for line in lines[-50:]] or [f"{name}: {text}"[:MAX_TEXT]],
+    }
+
+
+def _clean_png(data):
+    """The picture decoded and encoded again, as base64; None for anything else."""
+    from PIL import Image
+
+    try:
+        raw = base64.b64decode(data) if isinstance(data, str) else bytes(data or b"")
+        if not raw or len(raw) > MAX_PNG_BYTES:
+            return None
+        with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
+            if image.width * image.height > 16_000_000:
+                return None
+            out = io.BytesIO()
+            image.convert("RGBA").save(out, "PNG")
+    except Exception:
+        return None
+    return base64.b64encode(out.getvalue()).decode()

@@ -1,0 +1,100 @@
+"""Runs a notebook's code cells, in a process of its own that a grader has started.
+
+    python -c "from utils.worker import main; main()"   with a request (`utils.wire`) on stdin
+
+Standard output becomes the mailbox's pipe before any cell runs; what the cells
+print is captured and sent back cell by cell. No verdict is taken here, and
+nothing to take one with is in reach.
+"""
+
+import os
+import sys
+import time
+
+from utils import mailbox, wire
+from utils.time_limit import TooSlow, time_limit
+
+MAX_TEXT = 20_000
+SHOWN = ("text/plain", "image/png")
+
+
+def main():
+    """Read the request, run its cells in order, send a message before and after each."""
+    request = wire.unpack(sys.stdin.buffer.read())
+    _limit_resources(request["memory_bytes"])
+    os.environ[mailbox.PIPE] = str(os.dup(1))
+    os.environ[mailbox.INPUTS] = request["inputs"]
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    shell = _shell()
+    for index, grade_id, source in request["cells"]:
+        mailbox.cell = grade_id
+        mailbox.send(("started", index))
+        started = time.monotonic()
+        status, outputs = _run(shell, source, request["cell_seconds"])
+        mailbox.send(("finished", index, status, time.monotonic() - started, outputs))
+    mailbox.send(("end",))
+
+
+def _limit_resources(memory_bytes):
+    """Caps that hold for this process and all it starts; Windows has none of them."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for name, limit in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_FSIZE, 32 << 20),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(name, (limit, limit))
+
+
+def _shell():
+    """An IPython shell without a terminal or a kernel: magics, display and plots work."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell.instance()
+    shell.history_manager.enabled = False
+    return shell
+
+
+def _run(shell, source, seconds):
+    """(status, outputs) of one cell; status is "ok", "error" or "too slow"."""
+    from IPython.core.displayhook import CapturingDisplayHook
+    from IPython.utils.capture import capture_output
+
+    tracebacks = []
+    shell._showtraceback = lambda kind, error, lines: tracebacks.append((kind, error, lines))
+    with capture_output() as captured:
+        shell.display_trap.hook = CapturingDisplayHook(shell, shell.display_pub.outputs)
+        try:
+            with time_limit(seconds):
+                result = shell.run_cell(source, store_history=True)
+            error = result.error_before_exec or result.error_in_exec
+        except TooSlow as late:
+            error = late
+    outputs = [
+        ("stream", name, text[:MAX_TEXT])
+        for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr))
+        if text
+    ]
+    outputs += [("display", _shown(rich.data)) for rich in captured.outputs]
+    if isinstance(error, TooSlow):
+        return "too slow", [*outputs, ("error", "TooSlow", f"stopped after {seconds:g} s", [])]
+    outputs += [_error(*traceback) for traceback in tracebacks]
+    return "error" if error else "ok", outputs
+
+
+def _error(kind, error, lines):
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return ("error", kind.__name__, text[:MAX_TEXT], [line[:MAX_TEXT] for line in lines[-50:]])
+
+
+def _shown(data):
+    """Text and PNG of one display; nothing that could be active in a page."""
+    return {mime: data[mime] for mime in SHOWN if isinstance(data.get(mime), str | bytes)}
