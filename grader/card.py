@@ -56,7 +56,7 @@ def _matrices(evidence):
 
 def _heat_map(title, matrix, top):
     rows = "".join("<tr>" + "".join(_cell(x, top) for x in row) + "</tr>" for row in matrix)
-    return f"<div>{title}</div><table>{rows}</table>"
+    return f'<div style="text-align: left">{title}</div><table>{rows}</table>'
 
 
 def _cell(x, top):

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -31,20 +29,21 @@ MY_WORK = course_files.ROOT / "my_work"
 @app.command()
 def lab():
     """Copy the notebooks to my_work/ (what is there stays as it is) and open JupyterLab."""
+    from jupyterlab.labapp import LabApp
+
     _copy_notebooks()
     first = CHAPTERS[0].name
-    command = [
-        *(sys.executable, "-m", "jupyterlab"),
+    options = [
         f"--ServerApp.root_dir={MY_WORK}",
         f"--LabApp.default_url=/lab/tree/{first}/{first}.ipynb",
         f"--LabServerApp.app_settings_dir={course_files.ROOT / 'grader' / 'lab_settings'}",
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")
+        options.append("--allow-root")
     if not _has_browser():
-        command.append("--no-browser")
+        options.append("--no-browser")
         console.print("No browser here: open the address below that begins with http.")
-    raise typer.Exit(subprocess.call(command))
+    LabApp.launch_instance(options)
 
 
 def _copy_notebooks():

@@ -81,7 +81,8 @@ def verdict(exercise, answers, seed=0, hidden=False, failed=()):
         message = _praise(exercise, outcomes, groups)
         return Verdict(exercise.id, True, 1.0, None, message, groups)
     name, message, evidence = _diagnosis(exercise, outcomes, traces, hidden)
-    message = _mend_first(exercise, failed) + message
+    if name != "not_written":
+        message = _mend_first(exercise, failed) + message
     evidence = None if hidden else evidence
     return Verdict(exercise.id, False, score, name, message, groups, evidence)
 
@@ -136,9 +137,7 @@ def _fault(exercise, case, answer, wanted):
 def _status_fault(exercise, answer):
     match answer.status:
         case "raised" if answer.errors[0] == "NotImplementedError":
-            return Fault(
-                "not_written", f"{exercise.id} is not written yet: replace the line that raises."
-            )
+            return Fault("not_written", "Not written yet: replace the line that raises.")
         case "raised":
             at = f" (at `{answer.line}`)" if answer.line else ""
             text = f": {answer.message}" if answer.message else ""
@@ -153,7 +152,7 @@ def _status_fault(exercise, answer):
 
 def _value_fault(exercise, case, value, wanted):
     if case.drive == "value" and value is None:
-        return Fault("not_written", f"{exercise.id} is not filled in yet.")
+        return Fault("not_written", "Not filled in yet.")
     try:
         value = compare.conform(value, wanted)
     except compare.Misfit as misfit:
@@ -163,24 +162,23 @@ def _value_fault(exercise, case, value, wanted):
         return complaint and Fault(None, complaint)
     if compare.close(value, wanted, exercise.within):
         return None
+    evidence = _evidence(value, wanted, exercise.within)
+    if evidence and np.isnan(evidence[0]).any():
+        return Fault("nan", "the result holds NaN", evidence)
     for law in exercise.laws:
         if not law.holds(case, value):
-            return Fault(law.name, law.advice, _evidence(value, wanted, exercise.within))
-    return _difference(value, wanted, exercise.within)
-
-
-def _difference(value, wanted, within):
-    evidence = _evidence(value, wanted, within)
+            return Fault(law.name, law.advice, evidence)
     if evidence is None:
         return Fault(None, f"what came back is {value!r}; wanted is {wanted!r}")
-    yours, right = evidence
-    if np.isnan(yours).any():
-        return Fault("nan", "the result holds NaN", evidence)
+    return _difference(*evidence, exercise.within)
+
+
+def _difference(yours, right, within):
+    """The first row that is wrong, beside the right one."""
     row = int(np.argmin(compare.agree(yours, right, within).all(axis=-1)))
-    where = f"row {row} " if len(right) > 1 else ""
-    return Fault(
-        None, f"{where}is {_numbers(yours[row])}; wanted is {_numbers(right[row])}", evidence
-    )
+    where = f"row {row} of yours" if len(right) > 1 else "yours"
+    sentence = f"{where} is {_numbers(yours[row])}; wanted is {_numbers(right[row])}"
+    return Fault(None, sentence, (yours, right))
 
 
 def _evidence(value, wanted, within):

@@ -3,24 +3,25 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from utils.chapters import find_chapter
+from utils.errors import NotReady
 
 
 def ready(name, edition=1):
     """Say whether this package fits the notebook `name`, of the given edition.
 
-    Raises RuntimeError with what to do when it does not.
+    Raises NotReady with what to do when it does not.
     """
     try:
         chapter = find_chapter(name)
     except LookupError as error:
-        raise RuntimeError(f"{error} Update the course: git pull, then make lab.") from None
+        raise NotReady(f"{error} Update the course: git pull, then make lab.") from None
     if edition < chapter.edition:
-        raise RuntimeError(
+        raise NotReady(
             f"This notebook is of edition {edition}, the package of edition {chapter.edition}. "
             "Move your notebook to another name and run make lab: it brings the new one."
         )
     if edition > chapter.edition:
-        raise RuntimeError(
+        raise NotReady(
             f"This notebook is of edition {edition}, newer than the package "
             f"({chapter.edition}). Update the course: git pull, then make lab."
         )

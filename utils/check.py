@@ -16,6 +16,7 @@ import warnings
 
 from utils import mailbox
 from utils.cases import Answer
+from utils.errors import CheckFailed
 from utils.time_limit import TooSlow, time_limit
 from utils.wire import Other, pack, unpack
 
@@ -26,19 +27,11 @@ LATE = ("too slow", "not run")
 _passed = {}  # exercise id -> did its last check in this session pass
 
 
-class CheckFailed(AssertionError):
-    """The answer does not pass; the text is the verdict in one line."""
-
-    def _render_traceback_(self):
-        """What IPython shows in place of a traceback: the card above says the rest."""
-        return [f"AssertionError: {self}"]
-
-
 def check(exercise_id, candidate):
     """Check `candidate`, your answer to the exercise: shows a card, raises if it does not pass.
 
     `candidate` is whatever the exercise asks for: a function, a class, a value.
-    Raises LookupError for an exercise that does not exist.
+    Raises UnknownExercise for an id that does not exist, with the nearest ones.
     """
     if mailbox.is_open():
         cases = mailbox.cases(exercise_id)

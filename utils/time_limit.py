@@ -30,8 +30,9 @@ def _by_signal(seconds):
         raise TooSlow
 
     started = time.monotonic()
+    outer, _ = signal.getitimer(signal.ITIMER_REAL)
     handler = signal.signal(signal.SIGALRM, ring)
-    outer, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, outer or seconds))
     try:
         yield
     finally:

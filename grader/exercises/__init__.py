@@ -5,6 +5,7 @@ import functools
 import importlib
 
 from utils.chapters import CHAPTERS
+from utils.errors import UnknownExercise
 
 
 @functools.cache
@@ -22,9 +23,9 @@ def of_chapter(concept):
 
 
 def find(exercise_id):
-    """The exercise of this id. Raises LookupError that names the nearest ids."""
+    """The exercise of this id. Raises UnknownExercise, a LookupError that names the nearest ids."""
     found = all_exercises()
-    if exercise_id in found:
+    if isinstance(exercise_id, str) and exercise_id in found:
         return found[exercise_id]
     near = difflib.get_close_matches(str(exercise_id), found, n=3, cutoff=0.4) or list(found)[:3]
-    raise LookupError(f"There is no exercise {exercise_id!r}. Near to it: {', '.join(near)}.")
+    raise UnknownExercise(f"There is no exercise {exercise_id!r}. Near to it: {', '.join(near)}.")
