@@ -17,7 +17,7 @@ from nbgrader.preprocessors import (
 from sqlalchemy.exc import SAWarning
 
 from grader import course_files, grade
-from grader.safe_html import clean
+from grader.safe_html import clean, markdown_to_html
 from utils.chapters import find_chapter
 
 
@@ -38,7 +38,7 @@ def configure(c):
         CheckCellMetadata,
     ]
     c.HTMLExporter.sanitize_html = True
-    c.HTMLExporter.filters = {"clean_html": clean}
+    c.HTMLExporter.filters = {"clean_html": clean, "markdown2html": markdown_to_html}
 
 
 class RunAndJudge(NbGraderPreprocessor):

@@ -33,7 +33,10 @@ def _parse(submitted):
             if cell["cell_type"] not in ("code", "markdown", "raw"):
                 raise ValueError(f"unknown cell type {cell['cell_type']!r}")
             cell["source"] = "".join(cell["source"])
-            cell.setdefault("metadata", {})
+            if not isinstance(cell.get("metadata"), dict):
+                cell["metadata"] = {}
+            if not isinstance(cell["metadata"].get("nbgrader", {}), dict):
+                del cell["metadata"]["nbgrader"]
             if cell["cell_type"] == "code":
                 cell["outputs"], cell["execution_count"] = [], None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -42,8 +45,8 @@ def _parse(submitted):
 
 
 def _grade_id(cell):
-    nbgrader = cell["metadata"].get("nbgrader")
-    return nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+    return name if isinstance(name, str) else None
 
 
 def _once_each(cells, wanted):

@@ -1,6 +1,8 @@
 """HTML of students and cards, made safe for a page that a teacher opens."""
 
+import jinja2
 import nh3
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 TAGS = {
     "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt",
@@ -40,6 +42,18 @@ def clean(html):
         url_schemes={"http", "https", "mailto", "data"},
         link_rel="noopener noreferrer",
     )
+
+
+@jinja2.pass_context
+def markdown_to_html(context, source):
+    """Markdown as safe HTML, in place of nbconvert's `markdown2html`.
+
+    nbgrader's pages show a student's Markdown straight from that filter,
+    whatever `sanitize_html` says.
+    """
+    attachments = context.get("cell", {}).get("attachments", {})
+    renderer = IPythonRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
+    return clean(MarkdownWithMath(renderer=renderer).render(source))
 
 
 def _own_pictures_only(tag, attribute, value):

@@ -324,10 +324,9 @@ def _clean_png(data):
     from PIL import Image
 
     try:
-        raw = base64.b64decode(data) if isinstance(data, str) else bytes(data or b"")
-        if not raw or len(raw) > MAX_PNG_BYTES:
+        if not isinstance(data, bytes) or not 0 < len(data) <= MAX_PNG_BYTES:
             return None
-        with Image.open(io.BytesIO(raw), formats=["PNG"]) as image:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
             if image.width * image.height > 16_000_000:
                 return None
             out = io.BytesIO()

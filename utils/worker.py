@@ -7,6 +7,7 @@ print is captured and sent back cell by cell. No verdict is taken here, and
 nothing to take one with is in reach.
 """
 
+import base64
 import os
 import sys
 import time
@@ -15,7 +16,6 @@ from utils import mailbox, wire
 from utils.time_limit import TooSlow, time_limit
 
 MAX_TEXT = 20_000
-SHOWN = ("text/plain", "image/png")
 
 
 def main():
@@ -96,5 +96,11 @@ def _error(kind, error, lines):
 
 
 def _shown(data):
-    """Text and PNG of one display; nothing that could be active in a page."""
-    return {mime: data[mime] for mime in SHOWN if isinstance(data.get(mime), str | bytes)}
+    """The text and the PNG (as bytes) of one display; nothing that could be active in a page."""
+    shown = {"text/plain": str(data.get("text/plain", ""))}
+    png = data.get("image/png", b"")
+    try:
+        shown["image/png"] = base64.b64decode(png) if isinstance(png, str) else bytes(png)
+    except (TypeError, ValueError):
+        shown["image/png"] = b""
+    return shown
