@@ -1,8 +1,10 @@
 """How an exercise is declared: cases, laws and named mistakes around a reference."""
 
+import ast
 import functools
 import hashlib
-from collections import Counter
+import inspect
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 
 from grader.compare import USUAL, Within
 from utils.cases import Case
+from utils.wire import Code
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,14 @@ class Law:
     holds: Callable[[Case, Any], bool]
 
 
+@dataclass(frozen=True)
+class Complaint:
+    """Why `accept` turns an answer down. One with a name holds no number of a hidden case."""
+
+    name: str | None
+    sentence: str
+
+
 @dataclass(eq=False)
 class Exercise:
     """One exercise; its id is the function's name and the grade_id of its test cell.
@@ -40,7 +51,9 @@ class Exercise:
     `hints` has a sentence for a group, said where nothing better is known.
     `remarks` names groups that are reported but never fail an answer.
     `accept(case, value, wanted)`, where given, replaces the comparison with
-    the reference: it returns None or a complaint. `within` says how close an
+    the reference: it returns None or a Complaint, and may raise Misfit.
+    `order` names the groups first where the cases are shuffled; with
+    `all_or_nothing` there is no partial credit. `within` says how close an
     answer must come, where it is not the usual.
     """
 
@@ -54,6 +67,8 @@ class Exercise:
     remarks: dict = field(default_factory=dict)
     accept: Callable | None = None
     within: Within = USUAL
+    order: tuple = ()
+    all_or_nothing: bool = False
     mistakes: list = field(default_factory=list)
 
     def cases(self, seed=0, hidden=False):
@@ -62,7 +77,8 @@ class Exercise:
 
     @property
     def groups(self):
-        return list(dict.fromkeys(case.group for case in self.cases()))
+        """The names of the groups, in the order in which a reader should mend them."""
+        return list(dict.fromkeys([*self.order, *(case.group for case in self.cases())]))
 
     def mistake(self, advice):
         """Decorator: declare a wrong implementation, named like the function."""
@@ -82,11 +98,8 @@ class Exercise:
 def _cases(exercise, seed, hidden):
     text = f"{exercise.id}|{seed}|{'hidden' if hidden else 'visible'}"
     rng = np.random.default_rng(list(hashlib.sha256(text.encode()).digest()))
-    count, cases = Counter(), []
-    for case in exercise.make_cases(rng):
-        count[case.group] += 1
-        cases.append(replace(case, name=f"{case.group} {count[case.group]}"))
-    return cases
+    made = enumerate(exercise.make_cases(rng))
+    return [replace(case, name=str(number)) for number, case in made]
 
 
 def call(group, *args, **kwargs):
@@ -97,3 +110,13 @@ def call(group, *args, **kwargs):
 def value(group):
     """A case whose answer is the candidate itself."""
     return Case(group, drive="value")
+
+
+def specimen(function):
+    """The Code of a readable function: renamed, and without the docstring that says what it is."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = tree.body[0]
+    definition.name, definition.decorator_list = "specimen", []
+    if ast.get_docstring(definition):
+        definition.body = definition.body[1:]
+    return Code(ast.unparse(tree))

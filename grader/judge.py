@@ -76,7 +76,8 @@ def verdict(exercise, answers, seed=0, hidden=False, failed=()):
         return _no_answer(exercise, failed)
     outcomes = _outcomes(exercise, answers, seed, hidden)
     groups, traces = _groups(exercise, outcomes)
-    score = sum(groups.values()) / len(groups) if groups[exercise.groups[0]] else 0.0
+    partial = groups[exercise.groups[0]] and not exercise.all_or_nothing
+    score = sum(groups.values()) / len(groups) if partial else 0.0
     if all(groups.values()):
         message = _praise(exercise, outcomes, groups)
         return Verdict(exercise.id, True, 1.0, None, message, groups)
@@ -154,12 +155,12 @@ def _value_fault(exercise, case, value, wanted):
     if case.drive == "value" and value is None:
         return Fault("not_written", "Not filled in yet.")
     try:
+        if exercise.accept:
+            complaint = exercise.accept(case, value, wanted)
+            return complaint and Fault(complaint.name, complaint.sentence)
         value = compare.conform(value, wanted)
     except compare.Misfit as misfit:
         return Fault(misfit.name, misfit.sentence)
-    if exercise.accept:
-        complaint = exercise.accept(case, value, wanted)
-        return complaint and Fault(None, complaint)
     if compare.close(value, wanted, exercise.within):
         return None
     evidence = _evidence(value, wanted, exercise.within)
@@ -230,7 +231,8 @@ def _praise(exercise, outcomes, groups):
 
 def _diagnosis(exercise, outcomes, traces, hidden):
     """(name, message, evidence) for answers that do not pass."""
-    faulty = [o for o in outcomes if o.fault and o.case.group not in exercise.remarks]
+    order = [group for group in exercise.groups if group not in exercise.remarks]
+    faulty = [o for g in order for o in outcomes if o.fault and o.case.group == g]
     if not faulty:
         return _trace_words(exercise, traces[0])
     first = faulty[0]

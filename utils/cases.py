@@ -8,9 +8,10 @@ from typing import Any
 class Case:
     """Inputs for one call of a candidate; never what should come out.
 
-    `group` says what is tested ("large numbers"), `name` which case of the
-    group it is. `drive` says how the candidate is used: "call" calls it with
-    `args` and `kwargs`; "value" takes it as it is.
+    `group` says what is tested ("large numbers"); it does not travel, since it
+    may say what the answer should be. `name` is the case's number. `drive` says
+    how the candidate is used: "call" calls it with `args` and `kwargs`; "value"
+    takes it as it is.
     """
 
     group: str
@@ -20,11 +21,11 @@ class Case:
     drive: str = "call"
 
     def to_wire(self):
-        return (self.group, self.args, self.kwargs, self.name, self.drive)
+        return (self.args, self.kwargs, self.name, self.drive)
 
     @classmethod
     def from_wire(cls, value):
-        return cls(*value)
+        return cls("", *value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,13 @@ import time
 import traceback
 import warnings
 
+import numpy as np
+
 from utils import mailbox
 from utils.cases import Answer
 from utils.errors import CheckFailed
 from utils.time_limit import TooSlow, time_limit
-from utils.wire import Other, pack, unpack
+from utils.wire import Code, Other, Rng, pack, unpack
 
 SECONDS_A_CASE = 5.0
 SECONDS_A_CHECK = 60.0
@@ -67,13 +69,13 @@ def _ask(case, candidate, seconds, twice):
         return Answer(case.name, "returned", _snapshot(candidate))
     if not callable(candidate):
         return Answer(case.name, "not callable", _snapshot(candidate))
-    args, kwargs = copy.deepcopy((case.args, case.kwargs))
+    args, kwargs = _alive(case)
     before = _parts(args, kwargs)
     try:
         with time_limit(seconds):
             first = _snapshot(candidate(*args, **kwargs))
             after = _parts(args, kwargs)
-            second = _call_again(candidate, args, kwargs) if twice else first
+            second = _call_again(candidate, case, args, kwargs) if twice else first
     except TooSlow:
         return Answer(case.name, "too slow")
     except KeyboardInterrupt:
@@ -90,11 +92,33 @@ def _snapshot(value):
     return unpack(pack(value))
 
 
-def _call_again(candidate, args, kwargs):
+def _call_again(candidate, case, args, kwargs):
+    """A second call with the same arrays, changed or not, and with fresh generators."""
+    fresh, _ = _alive(case)
+    again = [
+        new if isinstance(old, Rng) else arg
+        for old, new, arg in zip(case.args, fresh, args, strict=True)
+    ]
     try:
-        return _snapshot(candidate(*args, **kwargs))
+        return _snapshot(candidate(*again, **kwargs))
     except Exception as error:
         return Other(type(error).__name__, "raised in the second call")
+
+
+def _alive(case):
+    """The case's inputs as the candidate gets them: copies, generators and functions."""
+    args = [_living(arg) for arg in case.args]
+    return args, {name: _living(arg) for name, arg in case.kwargs.items()}
+
+
+def _living(arg):
+    if isinstance(arg, Rng):
+        return np.random.default_rng(arg.seed)
+    if isinstance(arg, Code):
+        namespace = {"np": np}
+        exec(arg.source, namespace)
+        return namespace["specimen"]
+    return copy.deepcopy(arg)
 
 
 def _parts(args, kwargs):

@@ -50,6 +50,20 @@ class TooLarge:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Rng:
+    """Stands, among a case's inputs, for a fresh `np.random.Generator` of this seed."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
+class Code:
+    """Stands, among a case's inputs, for the function `specimen` that this source defines."""
+
+    source: str
+
+
 # ---- writing -------------------------------------------------------------------------
 
 
@@ -77,6 +91,10 @@ def _encode(value, blobs, depth):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if type(value) is TooLarge:
         return {"$large": [list(value.shape), value.bytes]}
+    if type(value) is Rng:
+        return {"$rng": value.seed}
+    if type(value) is Code:
+        return {"$code": value.source}
     if type(value) is Other:
         return {"$other": [value.type, value.text]}
     if isinstance(value, tuple):
@@ -217,6 +235,10 @@ def _decode_tagged(tag, body, blobs, depth):
             return blobs[body]
         case "$float", ("nan" | "inf" | "-inf"):
             return float(body)
+        case "$rng", int():
+            return Rng(body)
+        case "$code", str():
+            return Code(body)
         case "$tuple", list():
             return tuple(_decode(item, blobs, depth + 1) for item in body)
         case "$dict", list() if all(isinstance(p, list) and len(p) == 2 for p in body):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from grader.compare import Within
-from grader.exercise import Exercise, Law, call, value
+from grader.compare import Within, conform
+from grader.exercise import Complaint, Exercise, Law, call, value
 from utils.reference import dictionary_lookup as right
 
 CHAPTER = "dictionary_lookup"
@@ -752,12 +752,14 @@ def _temperature_for_cases(rng):
 
 def _largest_weight_is_wanted(case, temperature, wanted):
     query, keys, weight = case.args
+    temperature = float(conform(temperature, wanted))
     if not (np.isfinite(temperature) and temperature > 0):
-        return f"the temperature is {temperature:.4g}; it should be positive"
+        return Complaint(None, f"the temperature is {temperature:.4g}; it should be positive")
     got = right.softmax(right.similarity(query, keys) / temperature).max()
     if abs(got - weight) <= 1e-6:
         return None
-    return f"at your temperature the largest weight is {got:.6f}; wanted is {weight:.6f}"
+    words = f"at your temperature the largest weight is {got:.6f}; wanted is {weight:.6f}"
+    return Complaint(None, words)
 
 
 temperature_for = Exercise(
@@ -1131,11 +1133,13 @@ def _loss(query, keys, values, target):
 
 def _loss_falls(case, query, wanted):
     keys, values, target = case.args
+    query = conform(query, wanted).astype(np.float64)
     start = _loss(np.zeros(len(query)), keys, values, target)
-    end = _loss(np.asarray(query, dtype=np.float64), keys, values, target)
+    end = _loss(query, keys, values, target)
     if end <= ENOUGH * start:
         return None
-    return f"the loss went from {start:.3g} to {end:.3g}; it should fall by at least 95 %"
+    words = f"the loss went from {start:.3g} to {end:.3g}; it should fall by at least 95 %"
+    return Complaint(None, words)
 
 
 learn_query = Exercise(
