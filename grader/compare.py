@@ -108,6 +108,8 @@ def describe(value):
             return f"the string {value[:40]!r}"
         case tuple():
             return f"a tuple of {len(value)}: " + ", ".join(map(describe, value[:4]))
+        case list() if value and all(isinstance(item, str) for item in value):
+            return f"a list of {len(value)} strings"
         case list() if (array := as_array(value)) is not None:
             return f"a list of shape {array.shape}"
         case list():

@@ -33,19 +33,30 @@ def grade(submitted, chapter, released, secret, limits=None):
     result = sandbox.run_submission(text, cases, limits)
     if result.status == "unreadable":
         raise Unreadable(result.message)
-    return Graded(notebook, judge_all(listed, result.answers, seeds), seeds, repairs, result)
+    return Graded(notebook, judge_all(listed, result, seeds), seeds, repairs, result)
 
 
-def judge_all(listed, answers, seeds):
+def judge_all(listed, result, seeds):
     """{exercise id: Verdict}, each knowing which of those it builds on have failed."""
     verdicts, failed = {}, set()
     for exercise in listed:
-        answer = answers.get(exercise.id, [])
-        verdict = judge.verdict(exercise, answer, seeds[exercise.id], hidden=True, failed=failed)
+        answers, stopped = result.answers.get(exercise.id, []), _stopped(exercise.id, result.cells)
+        verdict = judge.verdict(exercise, answers, seeds[exercise.id], True, failed, stopped)
         verdicts[exercise.id] = verdict
         if not verdict.passed:
             failed.add(exercise.id)
     return verdicts
+
+
+def _stopped(exercise_id, reports):
+    """What the exercise's own cells ended with, in words; "" where they ended well."""
+    for report in reports:
+        if report.grade_id in (f"{exercise_id}_solution", exercise_id):
+            for output in report.outputs:
+                if output["output_type"] == "error":
+                    which = "its check" if report.grade_id == exercise_id else "your cell"
+                    return f"{which} stopped with {output['ename']}: {output['evalue']}"
+    return ""
 
 
 def hidden_seed(secret, notebook_text, exercise_id):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from grader import exercises
-from grader.judge import _fault, judge, same
+from grader.diagnosis import same
+from grader.faults import find_fault
+from grader.judge import judge
 from utils.check import collect
 
 ALL = exercises.all_exercises()
@@ -69,7 +71,7 @@ def test_the_reference_obeys_the_laws(exercise_id):
     for case, answer in zip(
         exercise.cases(), collect(exercise.cases(), exercise.reference), strict=True
     ):
-        assert _fault(exercise, case, answer, answer) is None
+        assert find_fault(exercise, case, answer, answer) is None
         if answer.status == "returned":
             assert all(law.holds(case, answer.value) for law in exercise.laws)
 

@@ -33,7 +33,7 @@ def run_cells(*sources, limits=QUICK):
 
 
 def verdict(result, exercise_id):
-    return judge_all(LISTED, result.answers, {e.id: 0 for e in LISTED})[exercise_id]
+    return judge_all(LISTED, result, {e.id: 0 for e in LISTED})[exercise_id]
 
 
 def text(result, index=0):
@@ -110,7 +110,7 @@ def test_answers_are_judged_outside_and_what_the_process_says_counts_for_nothing
     forged = """
 from utils import mailbox
 from utils.cases import Answer
-mailbox.send(("answers", "softmax", "softmax", [("values 1", "passed", 1, (), "", "", (), None)]))
+mailbox.send(("answers", "softmax", "softmax", [("0", "passed", 1, (), "", "", "", (), None)]))
 mailbox.send(("answers", "softmax", "softmax", "everything"))
 mailbox.send(("answers", "softmax", "no such exercise", []))
 mailbox.send(("answers", "softmax", "softmax", [1, 2, 3]))

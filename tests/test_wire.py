@@ -157,7 +157,7 @@ def test_what_cannot_travel_is_described():
 
 
 @pytest.mark.parametrize(
-    "value", [None, (), ("a",) * 8, ("a", "ok", 1, (1,), "", "", (), None), [1] * 8]
+    "value", [None, (), ("a",) * 9, ("a", "ok", 1, (1,), "", "", "", (), None), [1] * 9]
 )
 def test_only_answers_are_answers(value):
     with pytest.raises(ValueError):

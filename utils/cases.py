@@ -32,10 +32,11 @@ class Case:
 class Answer:
     """What came of one case.
 
-    `status` is "returned", "raised", "too slow", "not run" or "not callable". `errors` names
-    the exception's class and its bases, `line` the student's line that raised
-    it. `changed` lists the arguments that were modified. `again` is what a
-    second call with the same objects gave, where its bytes differ.
+    `status` is "returned", "raised", "too slow", "not run" or "not callable".
+    `errors` names the exception's class and its bases, `line` the student's
+    line that raised it, `raiser` the function it came from. `changed` lists the
+    arguments that were modified. `again` is what a second call with the same
+    objects gave, where its bytes differ.
     """
 
     case: str
@@ -44,22 +45,23 @@ class Answer:
     errors: tuple = ()
     message: str = ""
     line: str = ""
+    raiser: str = ""
     changed: tuple = ()
     again: Any = None
 
     def to_wire(self):
         return (self.case, self.status, self.value, self.errors, self.message, self.line,
-                self.changed, self.again)  # fmt: skip
+                self.raiser, self.changed, self.again)  # fmt: skip
 
     @classmethod
     def from_wire(cls, value):
         """The answer in a decoded message; raises ValueError unless every field has its type."""
-        kinds = (str, str, object, tuple, str, str, tuple, object)
+        kinds = (str, str, object, tuple, str, str, str, tuple, object)
         if not (
             isinstance(value, tuple)
             and len(value) == len(kinds)
             and all(isinstance(item, kind) for item, kind in zip(value, kinds, strict=True))
-            and all(isinstance(name, str) for name in value[3] + value[6])
+            and all(isinstance(name, str) for name in value[3] + value[7])
         ):
             raise ValueError("not an answer")
         return cls(*value)

@@ -20,7 +20,10 @@ class Chapter:
         return f"{self.number:02d}_{self.concept}"
 
 
-CHAPTERS = (Chapter(1, "dictionary_lookup", "A dictionary that can learn"),)
+CHAPTERS = (
+    Chapter(1, "dictionary_lookup", "A dictionary that can learn"),
+    Chapter(2, "qkv", "Three views of every token"),
+)
 
 
 def find_chapter(text):

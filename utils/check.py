@@ -131,14 +131,11 @@ def _raised(case, error, candidate):
         message = str(error)[:300]
     except Exception:
         message = ""
-    return Answer(case.name, "raised", None, names, message, _line_of(error, candidate))
-
-
-def _line_of(error, candidate):
-    """The last line of the student's own file that the exception passed through."""
+    frames = traceback.extract_tb(error.__traceback__)
     home = getattr(getattr(candidate, "__code__", None), "co_filename", None)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == home]
-    return linecache.getline(home, frames[-1].lineno).strip()[:160] if frames else ""
+    own = [frame for frame in frames if frame.filename == home]
+    line = linecache.getline(home, own[-1].lineno).strip()[:160] if own else ""
+    return Answer(case.name, "raised", None, names, message, line, frames[-1].name)
 
 
 @contextlib.contextmanager

@@ -22,8 +22,8 @@ def lines(x, curves, title="", xlabel="", ylabel="", logx=False, logy=False):
     _, ax = plt.subplots(figsize=(5.5, 2.8))
     for (label, y), (colour, dashes) in zip(curves.items(), STYLES, strict=False):
         ax.plot(x, y, color=colour, linestyle=dashes, label=label)
-        if len(curves) > 1:
-            ax.annotate(label, (x[-1], np.asarray(y)[-1]), (4, -3), textcoords="offset points")
+    if len(curves) > 1:
+        ax.legend(frameon=False)
     ax.set_xscale("log" if logx else "linear")
     ax.set_yscale("log" if logy else "linear")
     _quiet(ax, title, xlabel, ylabel)
@@ -41,6 +41,20 @@ def steps_of_lookup(scores, weights, values, out, labels):
     for ax, title in zip((left, middle, right), titles, strict=True):
         ax.invert_yaxis()
         _quiet(ax, title, "", "")
+
+
+def heat_map(values, rows, columns, title=""):
+    """Weights as a map, dark for much; the number stands in every cell worth reading."""
+    values = np.asarray(values)
+    _, ax = plt.subplots(figsize=(0.6 * len(columns) + 1.5, 0.42 * len(rows) + 1.2))
+    ax.imshow(values, cmap="Blues", vmin=0, vmax=max(1.0, values.max()), aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        if value >= 0.1:
+            ink = "white" if value > 0.55 else INK
+            ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=9)
+    ax.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    ax.set_yticks(range(len(rows)), rows)
+    _quiet(ax, title, "is read", "reads")
 
 
 def _quiet(ax, title, xlabel, ylabel):

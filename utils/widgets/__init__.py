@@ -1,8 +1,12 @@
 """The interactive figures, one module a figure, and how each looks where no kernel runs."""
 
-from utils.widgets import soft_lookup_static
+from utils.widgets import soft_lookup_static, token_inspector_static
 from utils.widgets.soft_lookup import soft_lookup_plane
+from utils.widgets.token_inspector import token_inspector
 
-__all__ = ["STATIC", "soft_lookup_plane"]
+__all__ = ["STATIC", "soft_lookup_plane", "token_inspector"]
 
-STATIC = {"soft_lookup": soft_lookup_static.static}
+STATIC = {
+    "soft_lookup": soft_lookup_static.static,
+    "token_inspector": token_inspector_static.static,
+}

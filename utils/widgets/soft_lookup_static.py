@@ -3,6 +3,7 @@
 import numpy as np
 
 from utils.palette import BLUE, GREEN, GREY, INK, LIGHT, VERMILLION
+from utils.widgets.numbers import fix, markdown_table, pair
 
 LABELS = list("ABCDE")
 KEYS = np.array([[2.0, 0.5], [0.3, 1.6], [-1.7, 1.2], [-1.1, -1.3], [0.9, -2.1]])
@@ -60,14 +61,13 @@ def static():
 
 def static_table(states):
     """A Markdown table of `{name: (query, temperature)}`: weights, output, loss."""
-    rows = [["State", "Query", "Temperature", *LABELS, "Output", "Loss"]]
-    rows.append(["---", *["---:"] * (len(rows[0]) - 1)])
+    rows = []
     for name, (query, temperature) in states.items():
         state = look(query, temperature)
         weights = [fix(w, 3) for w in state["weights"]]
         end = [pair(state["out"]), fix(state["loss"], 4)]
         rows.append([name, pair(query), fix(temperature), *weights, *end])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(["State", "Query", "Temperature", *LABELS, "Output", "Loss"], rows)
 
 
 def static_svg(query=QUERY, temperature=TEMPERATURE):
@@ -93,16 +93,6 @@ def static_svg(query=QUERY, temperature=TEMPERATURE):
     below = f"query {pair(query)}, temperature T {fix(temperature)}, loss {fix(state['loss'], 4)}"
     lines += [_text(1.5 * side + 20, side + 50, below), "</svg>"]
     return "\n".join(lines)
-
-
-def fix(x, digits=2):
-    """A number with fixed decimals, and never "-0.00"."""
-    return f"{round(float(x), digits) + 0.0:.{digits}f}"
-
-
-def pair(point):
-    """A point of a plane, as "(0.40, 1.20)"."""
-    return f"({', '.join(fix(x) for x in point)})"
 
 
 def _place(point):

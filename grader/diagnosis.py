@@ -1,0 +1,171 @@
+"""Why answers fail, in words: a named mistake if one explains them, else the first fault."""
+
+import inspect
+from dataclasses import dataclass
+
+import numpy as np
+
+from grader import compare
+from grader.faults import Fault, find_fault
+from utils.cases import Answer, Case
+from utils.check import collect
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One case with its answer, the wanted answer, and the fault found, if any."""
+
+    case: Case
+    answer: Answer
+    wanted: Answer
+    fault: Fault | None
+
+
+def diagnose(exercise, outcomes, traces, hidden):
+    """(name, message, evidence) for answers that do not pass."""
+    order = [group for group in exercise.groups if group not in exercise.remarks]
+    faulty = [o for g in order for o in outcomes if o.fault and o.case.group == g]
+    if not faulty:
+        return _trace_words(exercise, traces[0])
+    first = faulty[0]
+    if first.fault.name in ("not_written", "calls_unwritten", "never_returns", "not_callable"):
+        return first.fault.name, _sentence(first.fault.sentence), None
+    mistake = _fingerprint(exercise, outcomes, faulty)
+    if mistake:
+        return mistake.name, mistake.advice, first.fault.evidence
+    return first.fault.name, _words(exercise, first, hidden), first.fault.evidence
+
+
+def _trace_words(exercise, outcome):
+    changed = outcome.answer.changed
+    if changed:
+        names = ", ".join(_argument_name(exercise, index) for index in changed)
+        return (
+            "changes_inputs",
+            f"The values are right, but the call changes its caller's {names}. "
+            "Work on a copy: `x = x - m` makes a new array, `x -= m` writes into the old one.",
+            None,
+        )
+    return (
+        "not_repeatable",
+        "A second call with the same arguments gives another result: "
+        "something is kept from one call to the next, or drawn at random.",
+        None,
+    )
+
+
+def _fingerprint(exercise, outcomes, faulty):
+    """The mistake that explains all that is wrong in the first group that fails, or None.
+
+    It may not be wrong where these answers are right. Of several the one that
+    explains the most cases is taken; what it does not explain has another cause.
+    """
+    group = faulty[0].case.group
+    first = [o for o in faulty if o.case.group == group]
+    rest = [o for o in outcomes if o not in first and o.case.group not in exercise.remarks]
+    best, most = None, 0
+    for mistake in exercise.mistakes:
+        if not all(_shows(exercise, mistake, outcome) for outcome in first):
+            continue
+        shown = [_shows(exercise, mistake, outcome) for outcome in rest]
+        if None not in shown and len(first) + sum(shown) > most:
+            best, most = mistake, len(first) + sum(shown)
+    return best
+
+
+def _shows(exercise, mistake, outcome):
+    """Does the answer show what the mistake does in this case?
+
+    True where both are wrong in the same way; None where the mistake is wrong
+    and the answer right, which clears it; False where nothing can be said.
+    """
+    with np.errstate(all="ignore"):
+        (wrong,) = collect([outcome.case], mistake.candidate, twice=False)
+    if not find_fault(exercise, outcome.case, wrong, outcome.wanted):
+        return False
+    if not outcome.fault:
+        return None
+    if "raised" == wrong.status == outcome.answer.status and outcome.wanted.status != "raised":
+        return (outcome.answer.errors[0], outcome.answer.message) == (
+            wrong.errors[0],
+            wrong.message,
+        )
+    return same(outcome.answer, wrong, exercise.within)
+
+
+def same(answer, other, within=compare.USUAL):
+    """Are two answers to one case the same, right or wrong?"""
+    if answer.status != other.status:
+        return False
+    if answer.status == "raised":
+        return answer.errors[0] == other.errors[0]
+    return answer.status != "returned" or compare.alike(answer.value, other.value, within)
+
+
+# What Python and NumPy say when a shape or a type does not fit, and what to do about it.
+EXCEPTION_HINTS = {
+    "could not be broadcast": "Two shapes do not line up here: print them. A sum or maximum drops "
+    "its axis unless keepdims=True keeps it.",
+    "does not have enough dimensions": "A product meets a single number where it needs an axis: "
+    "does this line fit one vector as well as several?",
+    "mismatch in its core dimension": "The inner sizes of a matrix product differ: print both "
+    "shapes. Is a transpose missing, or one too many?",
+    "not aligned": "The inner sizes of a product differ: print both shapes. Is a transpose "
+    "missing, or one too many?",
+    "truth value of an array": "`if` needs one yes or no, and here is an array of them: use "
+    "np.where, or say .any() or .all().",
+    "inhomogeneous shape": "A pair such as (out, weights) is used as if it were one array: unpack "
+    "it first.",
+    "too many indices": "An index too many: the array has fewer axes than this line expects.",
+    "not enough values to unpack": "Fewer values come back than this line unpacks: an axis or a "
+    "result is missing.",
+    "too many values to unpack": "More values come back than this line unpacks: there may be more "
+    "axes in front.",
+}
+
+
+def _words(exercise, outcome, hidden):
+    """What to say of a fault that no named mistake explains: where, what, and a hint."""
+    fault, group = outcome.fault, outcome.case.group
+    hint = (
+        exercise.hints.get(group, "") if fault.name != "raises" else _exception_hint(outcome.answer)
+    )
+    hint = f" {hint}" if hint else ""
+    if hidden and fault.name is None:
+        return f"Wrong values in “{group}”.{hint}"
+    if hidden and fault.name == "raises":
+        return f"{outcome.answer.errors[0]} in “{group}”.{hint}"
+    where = group if hidden else _inputs(exercise, outcome.case)
+    return f"{where}: {_sentence(fault.sentence, capital=False)}{hint}"
+
+
+def _exception_hint(answer):
+    return next((hint for part, hint in EXCEPTION_HINTS.items() if part in answer.message), "")
+
+
+def _sentence(text, capital=True):
+    text = text[0].upper() + text[1:] if capital else text
+    return text if text.endswith((".", "?")) else text + "."
+
+
+def _inputs(exercise, case):
+    """The case in words: "batch, with query (3, 4), keys (5, 4)"."""
+    if case.drive == "value":
+        return case.group.capitalize()
+    named = [(_argument_name(exercise, str(i)), arg) for i, arg in enumerate(case.args)]
+    shown = ", ".join(_argument(name, arg) for name, arg in [*named, *case.kwargs.items()])
+    return f"{case.group.capitalize()}, with {shown}"
+
+
+def _argument_name(exercise, index):
+    names = list(inspect.signature(exercise.reference).parameters)
+    return names[int(index)] if index.isdigit() and int(index) < len(names) else index
+
+
+def _argument(name, arg):
+    if isinstance(arg, np.ndarray):
+        return f"{name} of shape {arg.shape}"
+    if isinstance(arg, float):
+        return f"{name}={arg:.6g}"
+    text = repr(arg)
+    return f"{name}={text}" if len(text) <= 40 else f"{name} of {len(arg)} items"

@@ -1,0 +1,161 @@
+// Draws chapter 2's figure, on the heat map of heat_map.js. Every number and every
+// sentence comes from Python (utils/widgets/token_inspector.py); this file sends
+// back the chosen cell and the mask. Which step is explained is known here alone.
+
+// JupyterLab would take Space and Enter for the notebook's cells.
+const OWN_KEYS = 'data-lm-suppress-shortcuts="true"';
+
+const button = (step, name) =>
+  `<button ${OWN_KEYS} type="button" data-step="${step}">${name}</button>`;
+
+const INVITATION = "Choose a cell with a click, a tap or the arrow keys; hover to read one.";
+
+function skeleton(captions) {
+  return `<div class="afp-figure" role="group" aria-label="Token inspector">
+    <label class="afp-switch"><input ${OWN_KEYS} type="checkbox" role="switch" name="causal">
+      Causal mask: a token reads itself and the tokens before it</label>
+    <div class="afp-columns">
+      <div>
+        <p class="afp-title">Weights: softmax(QKᵀ / √d<sub>k</sub>). A row is a query, a column a key.</p>
+        <div class="afp-map"></div>
+        <p class="afp-legend"><span>0</span><span class="afp-scale"></span><span>1</span>
+          <span class="afp-mark"></span><span>masked: may not be read, weight 0</span></p>
+        <p class="afp-hint" data-part="hint">${INVITATION}</p>
+        <dl class="afp-facts" data-part="facts"></dl>
+      </div>
+      <div>
+        <p class="afp-title" data-part="budgetTitle"></p>
+        <div class="afp-budget" data-part="budget" aria-hidden="true"></div>
+        <p class="afp-shares" data-part="shares"></p>
+        <p class="afp-title">How the weight comes about</p>
+        <table class="afp-vectors" data-part="vectors"></table>
+        <ol class="afp-steps" data-part="steps"></ol>
+        <p class="afp-controls">${button(-1, "Previous step")}${button(1, "Next step")}</p>
+        <p class="afp-why" data-part="why" aria-live="polite"></p>
+      </div>
+    </div>
+    <p class="afp-summary" data-part="summary" aria-live="polite"></p>
+    <div class="afp-columns">
+      ${Object.entries(captions).map(([name, it]) => `<p><strong>${name}</strong> ${it}</p>`).join("")}
+    </div>
+  </div>`;
+}
+
+// ---- the parts: each returns the inside of one element ----
+
+function facts({ words }, { row, column, score, weight }) {
+  const pairs = [["Query (row)", words[row]], ["Key (column)", words[column]],
+    ["Raw score (QKᵀ / √d<sub>k</sub>)", score], ["Weight", weight]];
+  return pairs.map(([name, it]) => `<div><dt>${name}</dt><dd>${it}</dd></div>`).join("");
+}
+
+function vectors({ axes }, { vectors: rows }) {
+  const head = axes.map((name) => `<th scope="col">${name}</th>`).join("");
+  const body = rows.map(([name, ...numbers]) => `<tr><th scope="row">${name}</th>` +
+    `${numbers.map((x) => `<td>${x}</td>`).join("")}</tr>`).join("");
+  return `<thead><tr><td></td>${head}</tr></thead><tbody>${body}</tbody>`;
+}
+
+const steps = ({ steps: whys }, cell, step) => Object.keys(whys).map((name, i) =>
+  `<li${i === step ? ' aria-current="step"' : ""}><div><span>${name}</span> <span>${cell.steps[i]}</span></div></li>`)
+  .join("");
+
+function why({ steps: whys }, step) {
+  const [name, reason] = Object.entries(whys)[step];
+  return `Step ${step + 1} of ${Object.keys(whys).length}, ${name.toLowerCase()}: ${reason}`;
+}
+
+// The row's weights end to end. A narrow piece has no room for its word; the list below has.
+const budget = ({ words }, { row, column }, { weights }) => weights[row].map((weight, j) =>
+  `<span style="--afp-value: ${weight}"${j === column ? ' class="afp-chosen"' : ""}>` +
+  `${weight < 0.15 ? "" : words[j]}</span>`).join("");
+
+const shares = ({ words }, { budget: numbers, column, total }) => words.map((word, j) =>
+  `<span${j === column ? ' class="afp-chosen"' : ""}>${word} ${numbers[j]}</span>`).join(" + ") +
+  ` = <strong>${total}</strong>`;
+
+// ---- the page around them ----
+
+function draw(part, map, { fixed, table, cell, row, column, causal }, step) {
+  map.update({
+    values: table.weights,
+    marks: table.forbidden,
+    selected: [row, column],
+    describe: (i, j) => table.labels[i][j],
+  });
+  part("facts").innerHTML = facts(fixed, cell);
+  part("budgetTitle").textContent = `The budget of “${fixed.words[cell.row]}”: all its weights`;
+  part("budget").innerHTML = budget(fixed, cell, table);
+  part("shares").innerHTML = shares(fixed, cell);
+  part("vectors").innerHTML = vectors(fixed, cell);
+  part("steps").innerHTML = steps(fixed, cell, step);
+}
+
+// Which of the steps is explained.
+function stepper(el, part, fixed, redraw) {
+  let step = 0;
+  const buttons = [...el.querySelectorAll("[data-step]")];
+  const last = Object.keys(fixed.steps).length - 1;
+  const go = (to) => {
+    step = Math.min(last, Math.max(0, to));
+    // Not `disabled`: that would take the focus away.
+    buttons.forEach((node, i) => node.setAttribute("aria-disabled", step === [0, last][i]));
+    part("why").textContent = why(fixed, step);
+    redraw();
+  };
+  buttons.forEach((node) => node.addEventListener("click", () => go(step + Number(node.dataset.step))));
+  return { go, step: () => step };
+}
+
+function render({ model, el }) {
+  const state = () => Object.fromEntries(
+    ["fixed", "table", "cell", "row", "column", "causal"].map((name) => [name, model.get(name)]));
+  const set = (changes) => {
+    for (const [name, value] of Object.entries(changes)) model.set(name, value);
+    model.save_changes();
+  };
+  const { fixed } = state();
+  el.innerHTML = skeleton(fixed.captions);
+  const part = (name) => el.querySelector(`[data-part=${name}]`);
+  const map = heatMap(el.querySelector(".afp-map"), {
+    label: "Attention weights",
+    corner: "query \\ key",
+    rowLabels: fixed.words,
+    columnLabels: fixed.words,
+    onSelect: (row, column) => set({ row, column }),
+    onHover: (i, j) => {
+      part("hint").textContent = i === undefined ? INVITATION : model.get("table").labels[i][j];
+    },
+  });
+  const causal = el.querySelector("[name=causal]");
+  causal.addEventListener("change", () => set({ causal: causal.checked }));
+  const redraw = () => {
+    causal.checked = model.get("causal");
+    draw(part, map, state(), walk.step());
+  };
+  const walk = stepper(el, part, fixed, () => redraw());
+  walk.go(0);
+  part("summary").textContent = model.get("summary");
+  return follow(model, redraw, () => { part("summary").textContent = model.get("summary"); });
+}
+
+// One drawing a frame, one sentence once the reader pauses.
+function follow(model, redraw, speak) {
+  let frame = 0;
+  let pause = 0;
+  const update = () => {
+    cancelAnimationFrame(frame);
+    clearTimeout(pause);
+    frame = requestAnimationFrame(redraw);
+    pause = setTimeout(speak, 600);
+  };
+  const changes = "change:row change:column change:causal change:table change:cell";
+  model.on(changes, update);
+  return () => {
+    model.off(changes, update);
+    cancelAnimationFrame(frame);
+    clearTimeout(pause);
+  };
+}
+
+export default { render };
