@@ -53,6 +53,8 @@ def build(chapter, root=ROOT):
 
 def read_source(path, chapter):
     """The instructor's notebook in a py:percent file."""
+    if not path.exists():
+        raise BuildError(f"{path}:1: there is no such file; utils/chapters.py names the chapter.")
     text = path.read_text(encoding="utf-8")
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
     _check_syntax(path, text)

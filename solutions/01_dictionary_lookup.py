@@ -13,7 +13,7 @@ In this chapter you make the dict soft, step by step. What comes out is not *lik
 r"""
 **What you need.** Python functions, NumPy arrays and their shapes, dot products, partial derivatives. No machine learning.
 
-**What you will write.** Exercises marked ★ are the core; the others go further and are worth no points.
+**What you will write.** Exercises marked ★ are the core; the others lie beside the path and are worth no points.
 
 | | exercise | what it does |
 |---|---|---|
@@ -68,7 +68,7 @@ r"""
 
 ### Exercise: `hard_lookup`
 
-Return the value whose key equals the query. If several keys do, the first one wins. If none does, raise `KeyError`. Queries and keys may be anything that can be compared with `==`; values may be anything at all, `0` and `None` included.
+Return the value whose key equals the query. If several keys do, the first one wins. If none does, raise `KeyError`. `keys` and `values` are lists of one length. As in a dict, queries and keys are anything hashable: strings, numbers, tuples, `None`. Values may be anything at all, `0` and `None` included.
 """
 
 
@@ -109,9 +109,8 @@ It is large where the two point the same way, zero where they are at right angle
 """
 
 # %%
-query = np.array([1.0, 0.0])
-for key in ([0.0, 5.0], [2.0, 0.0], [1.0, 1.0]):
-    print(key, "->", query @ np.array(key))
+for arrow in ([0.0, 5.0], [2.0, 0.0], [1.0, 1.0]):
+    print(arrow, "->", np.array([1.0, 0.0]) @ np.array(arrow))
 
 # %% [markdown]
 r"""
@@ -161,10 +160,10 @@ def naive_softmax(x):
     return np.exp(x) / np.exp(x).sum()
 
 
-scores = np.array([0.0, 2.0, 1.0])
+three = np.array([0.0, 2.0, 1.0])
 print(naive_softmax(np.zeros(3)).round(3))
-print(naive_softmax(scores).round(3))
-print(naive_softmax(scores + 100).round(3))
+print(naive_softmax(three).round(3))
+print(naive_softmax(three + 100).round(3))
 
 # %% [markdown]
 r"""
@@ -174,14 +173,14 @@ $$ \frac{e^{x_i + c}}{\sum_j e^{x_j + c}} = \frac{e^{c} e^{x_i}}{e^{c} \sum_j e^
 
 Only *differences* of scores matter. That is more than a curiosity, as the next cell shows.
 
-**Break it.** What does `naive_softmax(scores + 1000)` give? It should change nothing.
+**Break it.** What does `naive_softmax(three + 1000)` give? It should change nothing.
 """
 
 # %%
 with np.errstate(all="ignore"):
     print("e^1000     =", np.exp(1000.0))
-    print("naive      =", naive_softmax(scores + 1000))
-    print("far below  =", naive_softmax(scores - 1000))
+    print("naive      =", naive_softmax(three + 1000))
+    print("far below  =", naive_softmax(three - 1000))
 
 # %% [markdown]
 r"""
@@ -199,7 +198,7 @@ Along `axis`, for any number of axes. It must be stable for scores such as ±10 
 
 # %% solution="softmax"
 def softmax(x, axis=-1):
-    """Positive weights that sum to 1 along `axis`; zeros where every score is -inf."""
+    """Weights that sum to 1 along `axis`; zeros where every score is -inf."""
     ### BEGIN SOLUTION
     x = np.asarray(x)
     top = x.max(axis=axis, keepdims=True)
@@ -237,7 +236,7 @@ Three words, "the cat sat". The word "sat" is looking for whoever sat, and its q
 We divide the scores by $\sqrt 2$ before the softmax. Call that number the *temperature* for now; chapter 3 says why this one. With pen and paper (and a calculator for the exponentials):
 
 1. scores $q \cdot k$,
-2. divided by $\sqrt 2 \approx 1.41$,
+2. divided by $\sqrt 2 \approx 1.414$,
 3. exponentials, and their sum,
 4. each divided by the sum: the weights.
 
@@ -256,7 +255,7 @@ cat_sat_weights = [0.14, 0.58, 0.28]
 r"""
 <details><summary>Hint 1: the idea</summary>Follow the four steps for each word; the scores are 0, 2 and 1.</details>
 <details><summary>Hint 2: the shape</summary>Three numbers that add up to 1. "cat" gets the most.</details>
-<details><summary>Hint 3: almost the line</summary>Divided by 1.41 the scores are 0, 1.41 and 0.71; their exponentials 1, 4.11 and 2.03, which sum to 7.14.</details>
+<details><summary>Hint 3: almost the line</summary>Divided by 1.414 the scores are 0, 1.414 and 0.707; their exponentials 1, 4.11 and 2.03, which sum to 7.14. Round at the end only.</details>
 """
 
 # %% test="cat_sat_weights" points=1
@@ -270,7 +269,7 @@ Now spend the budget. The output is the average of the values, each weighted by 
 
 $$ \text{out} = \sum_{j=1}^{n} w_j\, v_j, \qquad w = \operatorname{softmax}\!\left(\frac{q \cdot k_1}{T}, \dots, \frac{q \cdot k_n}{T}\right). $$
 
-All the weights are positive and sum to 1, so the output always lies *inside the convex hull* of the values, between them and never beyond. One key far ahead: the output is nearly its value, a hard look-up. Several close together: a blend. The temperature $T$ sets how sharply the weights follow the scores. It is the same knob with which a language model's next word is drawn.
+No weight is negative and they sum to 1, so the output always lies *inside the convex hull* of the values: the region that a rubber band around them would enclose. One key far ahead: the output is nearly its value, a hard look-up. Several close together: a blend. The temperature $T$ sets how sharply the weights follow the scores. It is the same knob with which a language model's next word is drawn.
 
 ### Exercise: `soft_lookup` ★
 
@@ -329,10 +328,11 @@ r"""
 check("cat_sat_output", cat_sat_output)
 
 # %%
-keys = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]])  # the, cat, sat
-values = np.eye(3)
-out, weights = soft_lookup(np.array([1.0, 0.0]), keys, values, temperature=2**0.5)
-plots.bars(["the", "cat", "sat"], weights, "What “sat” reads")
+words = ["the", "cat", "sat"]
+word_keys = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]])
+word_values = np.eye(3)
+sat = np.array([1.0, 0.0])  # its query
+plots.bars(words, soft_lookup(sat, word_keys, word_values, 2**0.5)[1], "What “sat” reads")
 
 # %% [markdown]
 r"""
@@ -343,11 +343,10 @@ The bars show 0.14, 0.58 and 0.28: "sat" reads mostly from "cat", a little from 
 
 # %%
 temperatures = np.geomspace(0.1, 10, 50)
-by_temperature = np.array(
-    [soft_lookup(np.array([1.0, 0.0]), keys, values, t)[1] for t in temperatures]
+by_temperature = np.array([soft_lookup(sat, word_keys, word_values, t)[1] for t in temperatures])
+plots.lines(
+    temperatures, dict(zip(words, by_temperature.T)), "", "temperature", "weight", logx=True
 )
-curves = dict(zip(["the", "cat", "sat"], by_temperature.T))
-plots.lines(temperatures, curves, "", "temperature", "weight", logx=True)
 
 # %% [markdown]
 r"""
@@ -479,7 +478,7 @@ r"""
 """
 
 # %%
-reaction = [softmax_jacobian(w).diagonal().sum() / t for w, t in zip(by_temperature, temperatures)]
+reaction = [np.trace(softmax_jacobian(w)) / t for w, t in zip(by_temperature, temperatures)]
 plots.lines(temperatures, {"reaction": reaction}, "Sum of p (1 − p) / T", "temperature", logx=True)
 
 # %% [markdown]
@@ -492,7 +491,7 @@ Now the whole chain. Measure how far the output is from a target by the loss $L 
 |---|---|---|
 | $L = \tfrac12 \lVert \text{out} - \text{target}\rVert^2$ | $\partial L/\partial\,\text{out} = \text{out} - \text{target}$ | `(d_v,)` |
 | $\text{out} = \sum_j w_j v_j$ | $\partial L/\partial w_j = v_j \cdot (\text{out} - \text{target})$ | `(n,)` |
-| $w = \operatorname{softmax}(s)$ | $\partial L/\partial s = J\, \partial L/\partial w$ with the Jacobian $J$ | `(n,)` |
+| $w = \operatorname{softmax}(s)$ | $\partial L/\partial s = J\, \partial L/\partial w$ with the Jacobian $J$ (it is symmetric, $J = J^\top$) | `(n,)` |
 | $s_j = q \cdot k_j$ | $\partial L/\partial q = \sum_j (\partial L/\partial s_j)\, k_j$ | `(d,)` |
 
 ### Exercise: `query_gradient` ★
@@ -562,24 +561,24 @@ check("learn_query", learn_query)
 
 # %% [markdown]
 r"""
-Let "sat" learn to read "the" instead, without telling it what the key of "the" is. We only say what we want to come out: `[1, 0, 0]`, the value of "the".
+From here on the temperature is 1. Let "sat" learn to read "the" instead, without telling it what the key of "the" is. We only say what we want to come out: `[1, 0, 0]`, the value of "the".
 
 **Predict.** Will the output ever be exactly `[1, 0, 0]`? What will the learned query look like, given the three keys?
 """
 
 # %%
-target = np.array([1.0, 0.0, 0.0])
+aim = np.array([1.0, 0.0, 0.0])
 losses = []
 for steps in range(0, 201, 10):
-    out, weights = soft_lookup(learn_query(keys, values, target, steps), keys, values)
-    losses.append(0.5 * np.sum((out - target) ** 2))
-print("query  ", learn_query(keys, values, target).round(2))
-print("weights", weights.round(3))
+    learned = learn_query(word_keys, word_values, aim, steps)
+    read, weights = soft_lookup(learned, word_keys, word_values)
+    losses.append(0.5 * np.sum((np.asarray(read) - aim) ** 2))
+print("query  ", np.round(learned, 2), "  weights", np.round(weights, 3))
 plots.lines(np.arange(0, 201, 10), {"loss": losses}, "", "steps", "loss", logy=True)
 
 # %% [markdown]
 r"""
-**Explain.** The loss falls steadily and never reaches 0: the output stays inside the hull, and `[1, 0, 0]` is a corner of it, which softmax only approaches. Now look at the query, about `[-3.3, 0.4]`. You may have expected the key of "the", `[0, 1]`. But only differences of scores count, and the descent found a shorter way: point *away* from the first direction, in which both "cat" and "sat" have their keys. The scores are about 0.4, -6.5 and -2.9, and "the" wins by the others losing. The dictionary has learned what to look for, though not in the way we would have written down.
+**Explain.** The loss falls steadily and never reaches 0: the output stays inside the hull, and `[1, 0, 0]` is a corner of it, which softmax only approaches. Now look at the query, about `[-3.3, 0.4]`. You may have expected the key of "the", `[0, 1]`. But along that direction "the" and "sat" score the same, and neither could ever get more than half. Only differences of scores count, so the descent found another way: point *away* from the first direction, in which both "cat" and "sat" have their keys. The scores are about 0.4, -6.5 and -2.9, and "the" wins by the others losing. The dictionary has learned what to look for, though not in the way we would have written down.
 
 **Break it.** Start the same descent from a query that is already very sure of "cat":
 """
@@ -587,7 +586,7 @@ r"""
 # %%
 for length in (1, 5, 20, 100):
     q = np.array([float(length), 0.0])
-    gradient = query_gradient(q, keys, values, target)
+    gradient = query_gradient(q, word_keys, word_values, aim)
     print(f"query [{length:3d}, 0]   |gradient| = {np.linalg.norm(gradient):.1e}")
 
 # %% [markdown]
@@ -620,12 +619,12 @@ Scores by dot product, weights by softmax, output by weighted average. Read the 
 
 # %%
 spoken = np.array([1.0, 4.0, 2.5])  # one number a word as value, so that it fits one axis
-out, weights = soft_lookup(np.array([1.0, 0.0]), keys, spoken[:, None], temperature=2**0.5)
-plots.steps_of_lookup(keys @ [1.0, 0.0], weights, spoken, out[0], ["the", "cat", "sat"])
+read, weights = soft_lookup(sat, word_keys, spoken[:, None], temperature=2**0.5)
+plots.steps_of_lookup(word_keys @ sat, weights, spoken, read[0], words)
 
 # %% [markdown]
 r"""
-In the left panel the scores are 0, 2 and 1; in the middle the weights 0.14, 0.58 and 0.28; on the right the grey bars are the values 1, 4 and 2.5, and the green line, the output at 3.15, lies between the smallest and the largest, closest to "cat".
+In the left panel the scores are 0, 2 and 1; in the middle the weights 0.14, 0.58 and 0.28; on the right the grey bars are the values 1, 4 and 2.5, and the green line, the output at 3.15, lies between the smallest and the largest, drawn towards the 4 of "cat".
 
 **What you know now**
 

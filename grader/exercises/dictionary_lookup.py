@@ -30,9 +30,9 @@ def _hard_lookup_cases(rng):
     yield call("found", words[0], words, numbers)
     yield call("found", words[5], words, [w.upper() for w in words])
     yield call("any hashable", (1, words[1]), [(1, w) for w in words], words)
-    yield call("any hashable", numbers[2], tuple(numbers), tuple(words))
+    yield call("any hashable", numbers[2], numbers, words)
     yield call("any hashable", None, [words[0], None, 2.5], ["a", "b", "c"])
-    yield call("part of a key", "cat", ["cathedral", "cat", "concat"], numbers[:3])
+    yield call("whole keys only", "cat", ["cathedral", "cat", "concat"], numbers[:3])
     yield call("first match wins", words[1], [words[0], words[1], words[1]], numbers[:3])
     yield call("first match wins", words[2], [words[2], words[4], words[2]], numbers[:3])
     yield call("falsy values", words[1], words[:3], [1, 0, 2])
@@ -51,7 +51,7 @@ hard_lookup = Exercise(
     hints={
         "found": "Walk over keys and values together and return the value whose key equals the query.",
         "any hashable": "Keys may be numbers, tuples or None as well as strings: compare with ==.",
-        "part of a key": "A key matches only if it equals the query as a whole.",
+        "whole keys only": "A key matches only if it equals the query as a whole.",
         "falsy values": "0, '' and None are values like any other.",
         "absent": "After the loop has found nothing, raise KeyError(query).",
     },
@@ -130,7 +130,7 @@ def compares_text(query, keys, values):
 
 
 @hard_lookup.mistake(
-    "Only the first pair is ever compared: the `else` belongs to the loop, not to the `if`."
+    "Only the first pair is ever compared: raise KeyError after the loop, not inside it."
 )
 def gives_up_after_one(query, keys, values):
     for key, val in zip(keys, values, strict=True):
@@ -222,7 +222,7 @@ def transposed(query, keys):
 
 
 @similarity.mistake(
-    "`keys @ query` fits one query only; for several it pairs the wrong axes. Try `query @ keys.T`."
+    "`keys @ query` fits one query only; for several, the product pairs the wrong axes."
 )
 def keys_times_query(query, keys):
     return np.asarray(keys) @ np.asarray(query)
@@ -303,8 +303,8 @@ softmax = Exercise(
     hints={
         "values": "Take exp of every score, then divide by the sum of these exponentials.",
         "axis": "Pass `axis` on to both the maximum and the sum, with keepdims=True.",
-        "batch": "Every slice along the last axis is a softmax of its own.",
-        "large numbers": "Subtract each slice's own maximum before exp.",
+        "batch": "Every row along the last axis is a softmax of its own.",
+        "large numbers": "Subtract each row's own maximum before exp.",
         "-inf weighs 0": "exp(-inf) is 0 already: make sure that nothing turns it into NaN.",
         "all -inf gives zeros": "Here the maximum is -inf and the sum is 0: neither may reach the "
         "subtraction or the division as it is.",
@@ -356,8 +356,8 @@ def no_maximum(x, axis=-1):
 
 
 @softmax.mistake(
-    "You subtract the maximum of the whole array, so a slice of low scores underflows to 0 / 0. "
-    "Subtract each slice's own maximum."
+    "You subtract the maximum of the whole array, so a row of low scores underflows to 0 / 0. "
+    "Subtract each row's own maximum."
 )
 def one_maximum_for_all(x, axis=-1):
     x = right.as_floating(x)
@@ -368,7 +368,7 @@ def one_maximum_for_all(x, axis=-1):
 
 
 @softmax.mistake(
-    "The maximum is never taken below 0, so a slice of very negative scores underflows to 0 / 0."
+    "The maximum is never taken below 0, so a row of very negative scores underflows to 0 / 0."
 )
 def maximum_not_below_zero(x, axis=-1):
     x = right.as_floating(x)
@@ -383,6 +383,31 @@ def maximum_not_below_zero(x, axis=-1):
 def clips_scores(x, axis=-1):
     x = right.as_floating(x)
     return right.softmax(np.where(np.isneginf(x), x, np.clip(x, -30, 30)), axis)
+
+
+@softmax.mistake(
+    "The maximum and the sum lose their axis, so they do not line up with the rows: keepdims=True keeps it."
+)
+def no_keepdims(x, axis=-1):
+    e = np.exp(x - np.max(x, axis=axis))
+    return e / e.sum(axis=axis)
+
+
+@softmax.mistake(
+    "The sum loses its axis, so it does not line up with the rows: keepdims=True keeps it."
+)
+def no_keepdims_in_the_sum(x, axis=-1):
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / e.sum(axis=axis)
+
+
+@softmax.mistake(
+    "If one row is all -inf, you give zeros for every row: treat each row by itself (np.where)."
+)
+def zeros_for_every_row(x, axis=-1):
+    if np.isneginf(np.max(x, axis=axis)).any():
+        return np.zeros(np.shape(x))
+    return right.softmax(x, axis)
 
 
 @softmax.mistake(
@@ -441,7 +466,7 @@ def base_two(x, axis=-1):
 
 
 @softmax.mistake(
-    "A slice that is all -inf gives NaN: it should give zeros, since no key may be read."
+    "A row that is all -inf gives NaN: it should give zeros, since no key may be read."
 )
 def nan_for_all_minus_inf(x, axis=-1):
     x = right.as_floating(x)
@@ -450,7 +475,7 @@ def nan_for_all_minus_inf(x, axis=-1):
 
 
 @softmax.mistake(
-    "A slice that is all -inf gives equal weights: it should give zeros, since no key may be read."
+    "A row that is all -inf gives equal weights: it should give zeros, since no key may be read."
 )
 def uniform_for_all_minus_inf(x, axis=-1):
     x = right.as_floating(x)
@@ -641,6 +666,22 @@ def takes_the_best(query, keys, values, temperature=1.0):
     return rule(query, keys, values, temperature)
 
 
+@soft_lookup.mistake(
+    "The output is the value of the best key, the hard look-up: average the values by the weights."
+)
+def value_of_the_best(query, keys, values, temperature=1.0):
+    _, weights = right.soft_lookup(query, keys, values, temperature)
+    return np.asarray(values)[weights.argmax(-1)], weights
+
+
+@soft_lookup.mistake(
+    "The weighted values are averaged once more: their weights sum to 1 already, so add them up."
+)
+def mean_for_sum(query, keys, values, temperature=1.0):
+    out, weights = right.soft_lookup(query, keys, values, temperature)
+    return out / len(values), weights
+
+
 @soft_lookup.mistake("The weights are the exponentials, not divided by their sum.")
 def weights_not_normalised(query, keys, values, temperature=1.0):
     rule = _lookup_with(lambda q, k, t: np.exp(q @ k.T / t))
@@ -754,10 +795,18 @@ def _largest_weight_is_wanted(case, temperature, wanted):
     query, keys, weight = case.args
     temperature = float(conform(temperature, wanted))
     if not (np.isfinite(temperature) and temperature > 0):
-        return Complaint(None, f"the temperature is {temperature:.4g}; it should be positive")
-    got = right.softmax(right.similarity(query, keys) / temperature).max()
+        return Complaint("not_positive", "the temperature should be positive and finite")
+    scores = right.similarity(query, keys)
+    got = right.softmax(scores / temperature).max()
     if abs(got - weight) <= 1e-6:
         return None
+    if abs(got - weight) < 5e-3:
+        words = "nearly, but the largest weight must be right to 1e-6: search longer"
+        return Complaint("too_coarse", words)
+    low, high = 1 / len(scores), 1 / np.count_nonzero(scores == scores.max())
+    if min(abs(got - low), abs(got - high)) < 1e-3:
+        words = "the search ended at the end of its interval: did it go the wrong way, or is the interval too narrow?"
+        return Complaint("ran_to_the_end", words)
     words = f"at your temperature the largest weight is {got:.6f}; wanted is {weight:.6f}"
     return Complaint(None, words)
 
@@ -781,6 +830,14 @@ temperature_for = Exercise(
 @temperature_for.mistake("What you return is 1 / temperature.")
 def inverse_temperature(query, keys, weight):
     return 1 / right.temperature_for(query, keys, weight)
+
+
+@temperature_for.mistake(
+    "What you return is the weight that was asked for; wanted is the temperature that leads to it."
+)
+def returns_the_weight(query, keys, weight):
+    right.temperature_for(query, keys, weight)
+    return weight
 
 
 @temperature_for.mistake("What you return is the logarithm of the temperature.")
@@ -934,6 +991,19 @@ def plus_outer(p):
     return np.diag(np.asarray(p)) + np.outer(p, p)
 
 
+@softmax_jacobian.mistake(
+    "For a vector, `p @ p` (or `p @ p.T`) is a single number: np.outer(p, p) is the matrix."
+)
+def inner_for_outer(p):
+    p = np.asarray(p)
+    return np.diag(p) - p @ p
+
+
+@softmax_jacobian.mistake("p is spread over every row: np.diag(p) puts it on the diagonal alone.")
+def p_in_every_row(p):
+    return np.asarray(p) - np.outer(p, p)
+
+
 @softmax_jacobian.mistake("All signs are turned: a higher score raises its own weight.")
 def signs_turned(p):
     return np.outer(p, p) - np.diag(np.asarray(p))
@@ -1060,6 +1130,34 @@ def jacobian_without_outer(query, keys, values, target):
     return (weights * (values @ residual)) @ keys
 
 
+@query_gradient.mistake("The Jacobian is multiplied entry by entry; it is a matrix product, @.")
+def jacobian_entry_by_entry(query, keys, values, target):
+    residual, weights, keys, values = _chain(query, keys, values, target)
+    return (right.softmax_jacobian(weights) * (values @ residual)) @ keys
+
+
+@query_gradient.mistake("The target is forgotten: the residual is out - target.")
+def target_forgotten(query, keys, values, target):
+    return right.query_gradient(query, keys, values, np.zeros_like(np.asarray(target)))
+
+
+@query_gradient.mistake(
+    "The weights are put through softmax once more: softmax_jacobian takes the weights as they are."
+)
+def jacobian_of_softmaxed(query, keys, values, target):
+    residual, weights, keys, values = _chain(query, keys, values, target)
+    return right.softmax_jacobian(right.softmax(weights)) @ (values @ residual) @ keys
+
+
+@query_gradient.mistake(
+    "The look-up has a temperature of sqrt(2) here; this gradient is at temperature 1."
+)
+def at_another_temperature(query, keys, values, target):
+    out, weights = right.soft_lookup(query, keys, values, 2**0.5)
+    d_weights = np.asarray(values) @ (out - np.asarray(target))
+    return right.softmax_jacobian(weights) @ d_weights @ np.asarray(keys)
+
+
 @query_gradient.mistake("The residual is missing: multiply by out - target.")
 def no_residual(query, keys, values, target):
     _, weights, keys, values = _chain(query, keys, values, target)
@@ -1101,19 +1199,19 @@ ENOUGH = 0.05
 
 
 def _learn_query_cases(rng):
-    for group, n, d, d_v, kwargs in (
-        ("reaches the target", 5, 3, 2, {}),
-        ("reaches the target", 4, 6, 7, {}),
-        ("steps and lr", 4, 3, 2, {"steps": 600, "lr": 0.5}),
-        ("steps and lr", 5, 4, 2, {"steps": 60, "lr": 4.0}),
-        ("integers", 4, 3, 2, {}),
-    ):
-        yield call(
-            group, *_learnable(rng, n, d, d_v, kwargs, integers=group == "integers"), **kwargs
-        )
+    for n, d, d_v in ((5, 3, 2), (4, 6, 7)):
+        yield call("reaches the target", *_learnable(rng, n, d, d_v, {}))
+    problem = _learnable(rng, 4, 3, 2, {})
+    yield call("starts from zeros", *problem, steps=0)
+    yield call("steps and lr", *problem, steps=1, lr=0.01)
+    yield call("steps and lr", *problem, steps=3, lr=0.001)
+    yield call("steps and lr", *problem, steps=2, lr=1e-5)
+    kwargs = {"steps": 60, "lr": 4.0}
+    yield call("other steps and lr", *_learnable(rng, 4, 3, 2, kwargs), **kwargs)
+    yield call("integers", *_learnable(rng, 4, 3, 2, {}, integers=True))
 
 
-def _learnable(rng, n, d, d_v, kwargs, integers):
+def _learnable(rng, n, d, d_v, kwargs, integers=False):
     """Keys, values and a target that the reference comes close to: a tenth of what is allowed."""
     while True:
         keys, values = _signed(rng, n, d), _signed(rng, n, d_v)
@@ -1131,15 +1229,39 @@ def _loss(query, keys, values, target):
     return 0.5 * np.sum((right.soft_lookup(query, keys, values)[0] - target) ** 2)
 
 
-def _loss_falls(case, query, wanted):
+def _learns(case, query, wanted):
+    """Zeros after no step; near them, downhill, after a few short ones; else the loss has fallen."""
     keys, values, target = case.args
     query = conform(query, wanted).astype(np.float64)
+    steps, lr = case.kwargs.get("steps", 200), case.kwargs.get("lr", 1.0)
     start = _loss(np.zeros(len(query)), keys, values, target)
     end = _loss(query, keys, values, target)
+    if steps == 0:
+        return _still_at_zeros(query)
+    if steps * lr < 0.1:
+        slope = np.linalg.norm(right.query_gradient(np.zeros(len(query)), keys, values, target))
+        return _went_a_little(np.linalg.norm(query), 10 * steps * lr * slope, end < start)
     if end <= ENOUGH * start:
         return None
     words = f"the loss went from {start:.3g} to {end:.3g}; it should fall by at least 95 %"
     return Complaint(None, words)
+
+
+def _still_at_zeros(query):
+    if np.abs(query).max() < 1e-9:
+        return None
+    return Complaint(
+        "starts_elsewhere", "after steps=0 the query should still be zeros: start there"
+    )
+
+
+def _went_a_little(distance, bound, fell):
+    if distance == 0:
+        return Complaint("no_step", "the query has not moved: the loop takes a step too few")
+    if distance > bound:
+        words = "the query went much farther than so few, so short steps can take it: use `steps` and `lr`"
+        return Complaint("too_far", words)
+    return None if fell else Complaint("uphill", "the loss has risen: go against the gradient")
 
 
 learn_query = Exercise(
@@ -1148,10 +1270,12 @@ learn_query = Exercise(
     right.learn_query,
     _learn_query_cases,
     builds_on=("query_gradient",),
-    accept=_loss_falls,
+    accept=_learns,
     hints={
         "reaches the target": "Start from np.zeros(d) and subtract lr times the gradient, `steps` times.",
+        "starts from zeros": "With steps=0 the zeros themselves come back.",
         "steps and lr": "Take as many steps as `steps` says, each `lr` times the gradient long.",
+        "other steps and lr": "Take as many steps as `steps` says, each `lr` times the gradient long.",
         "integers": "Let the query be an array of floats, whatever the keys are.",
     },
 )
@@ -1172,9 +1296,11 @@ def never_moves(keys, values, target, steps=200, lr=1.0):
     return np.zeros(np.shape(keys)[1])
 
 
-@learn_query.mistake("Only one step is taken: does `return` stand inside the loop?")
+@learn_query.mistake(
+    "As if one step were taken: does `return` stand inside the loop, or does the query start over in it?"
+)
 def one_step(keys, values, target, steps=200, lr=1.0):
-    return right.learn_query(keys, values, target, 1, lr)
+    return right.learn_query(keys, values, target, min(steps, 1), lr)
 
 
 @learn_query.mistake("The gradient is taken at zeros every time: take it where the query is now.")
@@ -1203,7 +1329,25 @@ def returns_gradient(keys, values, target, steps=200, lr=1.0):
 
 @learn_query.mistake("`lr` is not used: each step is `lr` times the gradient long.")
 def ignores_lr(keys, values, target, steps=200, lr=1.0):
-    return right.learn_query(keys, values, target, steps, 0.01)
+    return right.learn_query(keys, values, target, steps, 1.0)
+
+
+@learn_query.mistake("`steps` is not used: the loop takes 200 steps whatever is asked for.")
+def ignores_steps(keys, values, target, steps=200, lr=1.0):
+    return right.learn_query(keys, values, target, 200, lr)
+
+
+@learn_query.mistake("The loop takes one step too few: range(steps) runs `steps` times.")
+def one_step_short(keys, values, target, steps=200, lr=1.0):
+    return right.learn_query(keys, values, target, max(steps - 1, 0), lr)
+
+
+@learn_query.mistake("The descent starts from ones: start from zeros.")
+def starts_from_ones(keys, values, target, steps=200, lr=1.0):
+    query = np.ones(np.shape(keys)[1])
+    for _ in range(steps):
+        query = query - lr * right.query_gradient(query, keys, values, target)
+    return query
 
 
 @learn_query.mistake("All visited queries come back; wanted is the last one.")
@@ -1249,7 +1393,7 @@ for _exercise in (cat_sat_weights, cat_sat_output):
         ("exponentials", np.exp(SCORES / 2**0.5), "These are the exponentials: divide each by their sum, 7.14."),
         ("scaled_scores", SCORES / 2**0.5, "These are the scaled scores: exponentials and their shares come next."),
         ("raw_scores", SCORES, "These are the raw scores: scale, exponentials and shares come next."),
-        ("percent", 100 * right.cat_sat_weights, "These are percentages: the weights should sum to 1."),
+        ("rounded_too_early", np.array([0.14, 0.57, 0.29]), "Nearly: you rounded too early. Keep three decimals (1.414 and 0.707) until the last step."),
         ("even", np.full(3, 1 / 3), "All three weigh the same: the scores differ, so the weights do."),
         ("best_takes_all", np.array([0.0, 1.0, 0.0]), "The best word takes all: that is the hard look-up."),
     ):  # fmt: skip

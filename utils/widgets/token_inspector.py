@@ -8,22 +8,28 @@ reader has chosen.
 import traitlets
 
 from utils.widgets.figure import Figure, module
+from utils.widgets.numbers import fix
 from utils.widgets.soft_lookup import Bounded
 from utils.widgets.token_inspector_static import (
-    AXES,
     CAPTIONS,
     COLUMN,
     ROW,
-    STEPS,
     WORDS,
-    describe,
     html,
-    inspect,
     look,
+    steps,
     summarise,
 )
 
 LAST = len(WORDS) - 1
+AXES = ["noun", "subject", "no noun", "action"]  # the columns of W_q and W_k
+
+STEPS = {  # what is done at each step, and why
+    "Compare": "The query is multiplied with the key, entry by entry, and the products are added.",
+    "Scale": "The sum is divided by √d_k = 2, so that wider vectors do not mean larger scores.",
+    "Exponential": "Every number becomes positive; one more in the score is a factor of 2.72.",
+    "Share": "Divided by the sum of the row's exponentials, the row's weights add up to 1.",
+}
 
 
 class Index(Bounded):
@@ -83,6 +89,32 @@ def tabulate(state):
         "forbidden": (~state["allowed"]).tolist(),
         "labels": [[describe(state, i, j) for j in places] for i in places],
     }
+
+
+def inspect(state, row, column):
+    """What the figure says about one cell of `look`'s numbers, ready to be shown."""
+    query, key = state["q"][row], state["k"][column]
+    vectors = {f"query of “{WORDS[row]}”": query, f"key of “{WORDS[column]}”": key}
+    vectors["product"] = query * key
+    return {
+        "row": row,
+        "column": column,
+        "score": fix(state["scores"][row, column]),
+        "weight": fix(state["weights"][row, column], 3),
+        "vectors": [[name, *map(fix, vector)] for name, vector in vectors.items()],
+        "steps": steps(state, row, column),
+        "budget": [fix(weight, 3) for weight in state["weights"][row]],
+        "total": fix(state["weights"][row].sum()),
+    }
+
+
+def describe(state, row, column):
+    """One cell in a few words; the places tell "The" from "the" by ear."""
+    query, key = f"“{WORDS[row]}” ({row + 1})", f"“{WORDS[column]}” ({column + 1})"
+    score = f"raw score {fix(state['scores'][row, column])}"
+    if not state["allowed"][row, column]:
+        return f"{query} may not read {key}: weight 0, masked; {score}"
+    return f"{query} reads {key}: weight {fix(state['weights'][row, column], 3)}; {score}"
 
 
 def token_inspector(row=ROW, column=COLUMN, causal=False):

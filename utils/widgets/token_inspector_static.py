@@ -9,16 +9,8 @@ from utils.palette import BLUE, GREY, INK, LIGHT
 from utils.widgets.numbers import fix, markdown_table
 
 WORDS = list(ROBOT_WORDS)
-AXES = ["noun", "subject", "no noun", "action"]  # the columns of W_q and W_k
-D_K = len(AXES)
+D_K = ROBOT_W_K.shape[1]
 ROW, COLUMN = WORDS.index("it"), WORDS.index("robot")  # where the figure starts
-
-STEPS = {  # what is done at each step, and why
-    "Compare": "The query is multiplied with the key, entry by entry, and the products are added.",
-    "Scale": "The sum is divided by √d_k = 2, so that wider vectors do not mean larger scores.",
-    "Exponential": "Every number becomes positive; one more in the score is a factor of 2.72.",
-    "Share": "Divided by the sum of the row's exponentials, the row's weights add up to 1.",
-}
 
 CAPTIONS = {
     "In plain words.": "Each row is one token with a budget of 1, which it spends on the tokens it "
@@ -60,25 +52,8 @@ def look(causal=False):
     }
 
 
-def inspect(state, row, column):
-    """What the figure says about one cell of `look`'s numbers, ready to be shown."""
-    query, key = state["q"][row], state["k"][column]
-    vectors = {f"query of “{WORDS[row]}”": query, f"key of “{WORDS[column]}”": key}
-    vectors["product"] = query * key
-    return {
-        "row": row,
-        "column": column,
-        "score": fix(state["scores"][row, column]),
-        "weight": fix(state["weights"][row, column], 3),
-        "vectors": [[name, *map(fix, vector)] for name, vector in vectors.items()],
-        "steps": steps(state, row, column),
-        "budget": [fix(weight, 3) for weight in state["weights"][row]],
-        "total": fix(state["weights"][row].sum()),
-    }
-
-
 def steps(state, row, column):
-    """From the dot product to the weight: one line of arithmetic for each of STEPS."""
+    """From the dot product to the weight: four lines of arithmetic."""
     dot, raw, e, weight = (
         state[name][row, column] for name in ("dots", "scores", "exponentials", "weights")
     )
@@ -90,15 +65,6 @@ def steps(state, row, column):
         f"exp({fix(raw)}) = {fix(e)}" if e else "masked: exp(−∞) = 0",
         f"{fix(e)} / {total} = {fix(weight, 3)}",
     ]
-
-
-def describe(state, row, column):
-    """One cell in a few words; the places tell "The" from "the" by ear."""
-    query, key = f"“{WORDS[row]}” ({row + 1})", f"“{WORDS[column]}” ({column + 1})"
-    score = f"raw score {fix(state['scores'][row, column])}"
-    if not state["allowed"][row, column]:
-        return f"{query} may not read {key}: weight 0, masked; {score}"
-    return f"{query} reads {key}: weight {fix(state['weights'][row, column], 3)}; {score}"
 
 
 def summarise(state, row, column):
@@ -136,32 +102,38 @@ def static_table(row=ROW):
 def static_svg(row=ROW, column=COLUMN, causal=False):
     """The map of weights, the chosen cell outlined, with the numbers of its row in words."""
     state = look(causal)
-    width, height = LEFT + WIDE * len(WORDS) + 12, TOP + HIGH * len(WORDS) + 12
-    spent = ", ".join(
-        f"{word} {fix(weight, 3)}"
-        for word, weight in zip(WORDS, state["weights"][row], strict=True)
-    )
+    places = range(len(WORDS))
+    right, bottom = _corner(len(WORDS), len(WORDS))
+    spent = ", ".join(f"{WORDS[j]} {fix(state['weights'][row, j], 3)}" for j in places)
     x, y = _corner(row, column)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'font-family="sans-serif" font-size="14" text-anchor="middle" fill="{INK}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right + 12} {bottom + 12}" '
+        f'role="img" font-family="sans-serif" font-size="14" text-anchor="middle" fill="{INK}">',
         f"<title>Attention weights{', causal' if causal else ''}</title>",
         f"<desc>{summarise(state, row, column)} Weights: {spent}.</desc>",
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{LEFT + WIDE * len(WORDS) / 2:.0f}" y="24">Weights: softmax(QKᵀ / √d_k). '
+        f'<text x="{(LEFT + right) // 2}" y="24">Weights: softmax(QKᵀ / √d_k). '
         "A row is a query, a column a key.</text>",
+        *map(_names, places),
+        *(_cell(state, i, j) for i in places for j in places),
+        f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" fill="none" '
+        f'stroke="{INK}" stroke-width="3"/>',
+        "</svg>",
     ]
-    for i, word in enumerate(WORDS):
-        (left, _), (_, top) = _corner(0, i), _corner(i, 0)
-        lines.append(f'<text x="{left + WIDE / 2:.0f}" y="{TOP - 10}">{word}</text>')
-        lines.append(f'<text x="{LEFT - 10}" y="{top + 23}" text-anchor="end">{word}</text>')
-        lines += [_cell(state, i, j) for j in range(len(WORDS))]
-    outline = f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" fill="none" '
-    return "\n".join([*lines, f'{outline}stroke="{INK}" stroke-width="3"/>', "</svg>"])
+    return "\n".join(lines)
 
 
 def _corner(row, column):
     return LEFT + WIDE * column, TOP + HIGH * row
+
+
+def _names(i):
+    """A token, at its column and at its row."""
+    x, y = _corner(i, i)
+    return (
+        f'<text x="{x + WIDE // 2}" y="{TOP - 10}">{WORDS[i]}</text>'
+        f'<text x="{LEFT - 10}" y="{y + 23}" text-anchor="end">{WORDS[i]}</text>'
+    )
 
 
 def _cell(state, row, column):
@@ -173,7 +145,7 @@ def _cell(state, row, column):
     weight = state["weights"][row, column]
     return (  # at most 0.8 of the blue: the number on it stays readable
         f'{box}fill="{BLUE}" fill-opacity="{0.8 * weight:.3f}"/>'
-        f'<text x="{x + WIDE / 2:.0f}" y="{y + 23}">{fix(weight)}</text>'
+        f'<text x="{x + WIDE // 2}" y="{y + 23}">{fix(weight)}</text>'
     )
 
 

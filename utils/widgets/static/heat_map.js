@@ -58,39 +58,41 @@ function showCell(node, { value, mark, chosen, words }) {
   node.tabIndex = chosen ? 0 : -1;
 }
 
-export function heatMap(el, { onSelect, onHover = () => {}, ...names }) {
-  const table = gridTable(names);
-  const [top, ...rows] = [...table.querySelectorAll("tr")].map((row) => [...row.children]);
-  const last = [names.rowLabels.length - 1, names.columnLabels.length - 1];
+function listen(table, last, choose, onHover) {
   const place = ({ target }) => target.closest("[data-cell]")?.dataset.cell.split(",").map(Number);
-  const choose = ([i, j]) => {
-    rows[i][j + 1].focus(); // a click does so by itself, but not in every browser
-    onSelect(i, j);
-  };
-
-  table.addEventListener("click", (event) => { if (place(event)) choose(place(event)); });
+  table.addEventListener("click", (event) => { if (place(event)) choose(...place(event)); });
   table.addEventListener("keydown", (event) => {
     const next = place(event) && destination(event, place(event), last);
     if (!next) return;
     event.preventDefault();
-    choose(next);
+    choose(...next);
   });
   table.addEventListener("mouseover", (event) => onHover(...(place(event) ?? [])));
   table.addEventListener("mouseleave", () => onHover());
+}
+
+export function heatMap(el, { onSelect, onHover = () => {}, ...names }) {
+  const table = gridTable(names);
+  const [top, ...rows] = [...table.querySelectorAll("tr")].map((row) => [...row.children]);
+  const last = [names.rowLabels.length - 1, names.columnLabels.length - 1];
+  const choose = (i, j) => {
+    rows[i][j + 1].focus(); // a click does so by itself, but not in every browser
+    onSelect(i, j);
+  };
+  listen(table, last, choose, onHover);
   el.replaceChildren(table);
 
-  return {
-    update({ values, marks, selected: [row, column], describe }) {
-      top.forEach((node, j) => node.classList.toggle("afp-chosen", j === column + 1));
-      rows.forEach(([head, ...cells], i) => {
-        head.classList.toggle("afp-chosen", i === row);
-        cells.forEach((node, j) => showCell(node, {
-          value: values[i][j],
-          mark: marks[i][j],
-          chosen: i === row && j === column,
-          words: describe(i, j),
-        }));
-      });
-    },
+  const update = ({ values, marks, selected: [row, column], describe }) => {
+    top.forEach((node, j) => node.classList.toggle("afp-chosen", j === column + 1));
+    rows.forEach(([head, ...cells], i) => {
+      head.classList.toggle("afp-chosen", i === row);
+      cells.forEach((node, j) => showCell(node, {
+        value: values[i][j],
+        mark: marks[i][j],
+        chosen: i === row && j === column,
+        words: describe(i, j),
+      }));
+    });
   };
+  return { update };
 }

@@ -1,6 +1,6 @@
-// Draws chapter 2's figure, on the heat map of heat_map.js. Every number and every
-// sentence comes from Python (utils/widgets/token_inspector.py); this file sends
-// back the chosen cell and the mask. Which step is explained is known here alone.
+// Draws chapter 2's figure, on the heat map of heat_map.js. Every number comes from
+// Python (utils/widgets/token_inspector.py); this file sends back the chosen cell
+// and the mask. Which of the steps is explained is known here alone.
 
 // JupyterLab would take Space and Enter for the notebook's cells.
 const OWN_KEYS = 'data-lm-suppress-shortcuts="true"';
@@ -17,7 +17,7 @@ function skeleton(captions) {
     <div class="afp-columns">
       <div>
         <p class="afp-title">Weights: softmax(QKᵀ / √d<sub>k</sub>). A row is a query, a column a key.</p>
-        <div class="afp-map"></div>
+        <div class="afp-map" data-part="map"></div>
         <p class="afp-legend"><span>0</span><span class="afp-scale"></span><span>1</span>
           <span class="afp-mark"></span><span>masked: may not be read, weight 0</span></p>
         <p class="afp-hint" data-part="hint">${INVITATION}</p>
@@ -76,11 +76,11 @@ const shares = ({ words }, { budget: numbers, column, total }) => words.map((wor
 
 // ---- the page around them ----
 
-function draw(part, map, { fixed, table, cell, row, column, causal }, step) {
+function draw(part, map, { fixed, table, cell, selected }, step) {
   map.update({
     values: table.weights,
     marks: table.forbidden,
-    selected: [row, column],
+    selected,
     describe: (i, j) => table.labels[i][j],
   });
   part("facts").innerHTML = facts(fixed, cell);
@@ -107,36 +107,40 @@ function stepper(el, part, fixed, redraw) {
   return { go, step: () => step };
 }
 
-function render({ model, el }) {
-  const state = () => Object.fromEntries(
-    ["fixed", "table", "cell", "row", "column", "causal"].map((name) => [name, model.get(name)]));
-  const set = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
-  };
-  const { fixed } = state();
-  el.innerHTML = skeleton(fixed.captions);
-  const part = (name) => el.querySelector(`[data-part=${name}]`);
-  const map = heatMap(el.querySelector(".afp-map"), {
+function weightMap(el, model, fixed, hint, set) {
+  return heatMap(el, {
     label: "Attention weights",
     corner: "query \\ key",
     rowLabels: fixed.words,
     columnLabels: fixed.words,
     onSelect: (row, column) => set({ row, column }),
     onHover: (i, j) => {
-      part("hint").textContent = i === undefined ? INVITATION : model.get("table").labels[i][j];
+      hint.textContent = i === undefined ? INVITATION : model.get("table").labels[i][j];
     },
   });
+}
+
+function render({ model, el }) {
+  const fixed = model.get("fixed");
+  el.innerHTML = skeleton(fixed.captions);
+  const part = (name) => el.querySelector(`[data-part=${name}]`);
+  const set = (changes) => {
+    for (const [name, value] of Object.entries(changes)) model.set(name, value);
+    model.save_changes();
+  };
+  const map = weightMap(part("map"), model, fixed, part("hint"), set);
   const causal = el.querySelector("[name=causal]");
   causal.addEventListener("change", () => set({ causal: causal.checked }));
-  const redraw = () => {
-    causal.checked = model.get("causal");
-    draw(part, map, state(), walk.step());
-  };
   const walk = stepper(el, part, fixed, () => redraw());
+  const redraw = () => {
+    const [table, cell, row, column] = ["table", "cell", "row", "column"].map((name) => model.get(name));
+    causal.checked = model.get("causal");
+    draw(part, map, { fixed, table, cell, selected: [row, column] }, walk.step());
+  };
+  const speak = () => { part("summary").textContent = model.get("summary"); };
   walk.go(0);
-  part("summary").textContent = model.get("summary");
-  return follow(model, redraw, () => { part("summary").textContent = model.get("summary"); });
+  speak();
+  return follow(model, redraw, speak);
 }
 
 // One drawing a frame, one sentence once the reader pauses.
