@@ -11,7 +11,7 @@ lab: .venv/ready
 	@$(BIN)/course lab
 
 test: .venv/ready
-	@$(BIN)/python -m pytest -n auto -m "slow or not slow"
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow or not slow"
 
 check: .venv/ready
 	@$(BIN)/ruff check .

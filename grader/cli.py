@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from grader import course_files
-from utils.chapters import CHAPTERS, find_chapter
+from utils import progress
+from utils.chapters import CHAPTERS, Chapter, find_chapter
 
 app = typer.Typer(
     help="Attention from First Principles: open it, check your work, list the exercises.",
@@ -23,33 +25,37 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 console = Console()
-MY_WORK = course_files.ROOT / "my_work"
 
 
 @app.command()
 def lab():
-    """Copy the notebooks to my_work/ (what is there stays as it is) and open JupyterLab."""
+    """Open JupyterLab on the chapter you are at, in my_work/; nothing there is overwritten."""
     from jupyterlab.labapp import LabApp
 
     _copy_notebooks()
-    first = CHAPTERS[0].name
-    options = [
-        f"--ServerApp.root_dir={MY_WORK}",
-        f"--LabApp.default_url=/lab/tree/{first}/{first}.ipynb",
-        f"--LabServerApp.app_settings_dir={course_files.ROOT / 'grader' / 'lab_settings'}",
-    ]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--allow-root")
+    here = next((row.chapter for row in _progress() if row.left), CHAPTERS[-1]).name
+    options = lab_options(progress.MY_WORK, here)
     if not _has_browser():
         options.append("--no-browser")
         console.print("No browser here: open the address below that begins with http.")
     LabApp.launch_instance(options)
 
 
+def lab_options(folder, chapter_name):
+    """JupyterLab's options: serve `folder`, open a chapter, leave out what only teachers need."""
+    root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [
+        f"--ServerApp.root_dir={folder}",
+        f"--LabApp.default_url=/lab/tree/{chapter_name}/{chapter_name}.ipynb",
+        f"--LabServerApp.app_settings_dir={course_files.ROOT / 'grader' / 'lab_settings'}",
+        *root,
+    ]
+
+
 def _copy_notebooks():
     for chapter in CHAPTERS:
         source = course_files.ROOT / "notebooks" / chapter.name / f"{chapter.name}.ipynb"
-        target = MY_WORK / chapter.name / source.name
+        target = progress.MY_WORK / chapter.name / source.name
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
@@ -61,6 +67,48 @@ def _has_browser():
     except webbrowser.Error:
         return False
     return True
+
+
+@dataclass
+class Progress:
+    """How far a learner is in a chapter: its core exercises, and those that do not pass yet."""
+
+    chapter: Chapter
+    core: list
+    left: list
+
+    @property
+    def minutes_left(self):
+        return round(self.chapter.minutes * len(self.left) / len(self.core))
+
+
+def _progress():
+    passed = progress.read(progress.MY_WORK)
+    rows = []
+    for chapter in CHAPTERS:
+        points = course_files.points(course_files.released(chapter))
+        core = [name for name, worth in points.items() if worth]
+        rows.append(Progress(chapter, core, [name for name in core if not passed.get(name)]))
+    return rows
+
+
+@app.command()
+def status():
+    """Show what passes in my_work/ as you last checked it, what comes next, and the time left."""
+    rows = _progress()
+    table = Table("chapter", "core exercises", "minutes left (planned)", "next")
+    for row in rows:
+        done = f"{len(row.core) - len(row.left)} of {len(row.core)}"
+        coming = row.left[0] if row.left else "✓"
+        table.add_row(row.chapter.name, done, str(row.minutes_left), coming)
+    console.print(table)
+    row = next((row for row in rows if row.left), None)
+    if row:
+        console.print(
+            f"Next: {row.left[0]}, in chapter {row.chapter.number}. Open it with: make lab"
+        )
+    else:
+        console.print("Every core exercise passes. The stretch exercises are left.")
 
 
 @app.command()
@@ -107,7 +155,7 @@ def check(
 
     try:
         found = find_chapter(chapter)
-        path = notebook or MY_WORK / found.name / f"{found.name}.ipynb"
+        path = notebook or progress.MY_WORK / found.name / f"{found.name}.ipynb"
         submitted = path.read_bytes()
         released = course_files.released(found)
         with console.status(f"Running {path.name} ..."):
@@ -116,6 +164,8 @@ def check(
         _stop(error.args[0])
     except FileNotFoundError:
         _stop(f"There is no {path}. `make lab` puts the notebooks into my_work/.")
+    if notebook is None:
+        progress.record({n: v.passed for n, v in graded.verdicts.items()}, progress.MY_WORK)
     raise typer.Exit(_report(graded, course_files.points(released)))
 
 

@@ -30,8 +30,9 @@ from utils.chapters import CHAPTERS
 
 UTILS = Path(__file__).resolve().parent.parent / "utils"
 STAGED = (
-    "__init__.py", "cases.py", "chapters.py", "check.py", "errors.py", "mailbox.py", "palette.py",
-    "plots.py", "time_limit.py", "wire.py", "worker.py", "widgets", "reference/__init__.py",
+    "__init__.py", "cases.py", "chapters.py", "check.py", "data.py", "errors.py", "mailbox.py",
+    "palette.py", "plots.py", "progress.py", "time_limit.py", "wire.py", "worker.py", "widgets",
+    "reference/__init__.py",
 )  # fmt: skip
 RUNS = 4  # the first, and one more after each of at most three cells that end a process
 MAX_NOTEBOOK_BYTES = 20 << 20

@@ -636,5 +636,5 @@ In the left panel the scores are 0, 2 and 1; in the middle the weights 0.14, 0.5
 
 **Sources.** D. Bahdanau, K. Cho, Y. Bengio, *Neural Machine Translation by Jointly Learning to Align and Translate*, 2015, where the soft look-up entered translation. A. Graves, G. Wayne, I. Danihelka, *Neural Turing Machines*, 2014, on memory read by content, with a sharpness to choose. A. Vaswani et al., *Attention Is All You Need*, 2017, section 3.2. I. Goodfellow, Y. Bengio, A. Courville, *Deep Learning*, 2016, section 4.1, on overflow in softmax.
 
-**Onward.** Where do queries, keys and values come from? In chapter 2 every token makes all three from itself.
+**Onward.** Where do queries, keys and values come from? In [chapter 2](../02_qkv/02_qkv.ipynb) every token makes all three from itself.
 """

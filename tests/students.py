@@ -9,20 +9,20 @@ from utils.chapters import CHAPTERS
 CHAPTER = CHAPTERS[0]
 
 
-def released():
-    return course_files.released(CHAPTER)
+def released(chapter=CHAPTER):
+    return course_files.released(chapter)
 
 
-def instructor_bytes():
-    return (course_files.ROOT / "solutions" / CHAPTER.name / f"{CHAPTER.name}.ipynb").read_bytes()
+def instructor_bytes(chapter=CHAPTER):
+    return (course_files.ROOT / "solutions" / chapter.name / f"{chapter.name}.ipynb").read_bytes()
 
 
-def fill(answers, notebook=None):
+def fill(answers, chapter=CHAPTER):
     """Bytes of the released notebook with `answers`, {exercise id: source}, in its solution cells.
 
     A source is what the student leaves in the cell; a written answer goes by its own id.
     """
-    notebook = copy.deepcopy(notebook or released())
+    notebook = copy.deepcopy(released(chapter))
     cells = {c["metadata"].get("nbgrader", {}).get("grade_id"): c for c in notebook["cells"]}
     for name, source in answers.items():
         cells[name if name not in cells or f"{name}_solution" not in cells else f"{name}_solution"][

@@ -10,8 +10,7 @@ import pytest
 
 from utils import palette
 from utils.reference.dictionary_lookup import softmax
-from utils.widgets import soft_lookup as figure
-from utils.widgets import soft_lookup_plane
+from utils.widgets import figure, soft_lookup_plane
 from utils.widgets import soft_lookup_static as standing
 from utils.widgets.soft_lookup import SoftLookupPlane
 from utils.widgets.soft_lookup_static import (

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Chapter:
-    """`name` is the folder and notebook, `concept` the module, `edition` what the two agree on.
+    """`name` is the folder and notebook, `concept` the module, `minutes` the time planned.
 
-    The edition goes up when a notebook made before would no longer fit the package.
+    `edition` goes up when a notebook made before would no longer fit the package.
     """
 
     number: int
     concept: str
     title: str
+    minutes: int
     edition: int = 1
 
     @property
@@ -21,8 +22,8 @@ class Chapter:
 
 
 CHAPTERS = (
-    Chapter(1, "dictionary_lookup", "A dictionary that can learn"),
-    Chapter(2, "qkv", "Three views of every token"),
+    Chapter(1, "dictionary_lookup", "A dictionary that can learn", 120),
+    Chapter(2, "qkv", "Three views of every token", 120),
 )
 
 

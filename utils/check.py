@@ -16,7 +16,7 @@ import warnings
 
 import numpy as np
 
-from utils import mailbox
+from utils import mailbox, progress
 from utils.cases import Answer
 from utils.errors import CheckFailed
 from utils.time_limit import TooSlow, time_limit
@@ -43,6 +43,8 @@ def check(exercise_id, candidate):
     failed = {name for name, passed in _passed.items() if not passed}
     verdict = judge.judge(exercise_id, candidate, failed=failed)
     _passed[exercise_id] = verdict.passed
+    if progress.in_my_work():
+        progress.record({exercise_id: verdict.passed})
     _show(verdict)
     if not verdict.passed:
         raise CheckFailed(f"{exercise_id}: {verdict.message}".replace("\n", " "))

@@ -4,12 +4,10 @@ Python computes every number; `static/soft_lookup_plane.js` only draws them and
 sends back where the reader has put the query.
 """
 
-import pathlib
-
-import anywidget
 import numpy as np
 import traitlets
 
+from utils.widgets.figure import Bounded, Figure, module
 from utils.widgets.soft_lookup_static import (
     COLDEST,
     DRAWING,
@@ -29,34 +27,11 @@ from utils.widgets.soft_lookup_static import (
     summarise,
 )
 
-STATIC = pathlib.Path(__file__).parent / "static"
 
-
-class Bounded(traitlets.TraitType):
-    """Numbers kept within bounds; what is no finite number leaves the old value.
-
-    The front end may send anything, and a reader must not see a traceback for it.
-    """
-
-    def __init__(self, default, low, high):
-        super().__init__(default_value=default)
-        self.low, self.high = low, high
-
-    def validate(self, obj, value):
-        try:
-            array = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            array = np.array(np.nan)
-        if array.shape != np.shape(self.default_value) or not np.isfinite(array).all():
-            return obj._trait_values.get(self.name, self.default_value)
-        return array.clip(self.low, self.high).tolist()
-
-
-class SoftLookupPlane(anywidget.AnyWidget):
+class SoftLookupPlane(Figure):
     """A query to drag among five keys, and the blend of their values it finds."""
 
-    _esm = STATIC / "soft_lookup_plane.js"
-    _css = STATIC / "figure.css"
+    _esm = module("soft_lookup_plane.js")
 
     query = Bounded(list(QUERY), -LIMIT, LIMIT).tag(sync=True)
     temperature = Bounded(TEMPERATURE, COLDEST, HOTTEST).tag(sync=True)
@@ -118,14 +93,9 @@ class SoftLookupPlane(anywidget.AnyWidget):
         elif content == {"press": "reset"}:
             self.reset()
 
-    def _repr_mimebundle_(self, **kwargs):
-        """The widget, and the same in HTML and in words for viewers without it."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return None
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        words = {"text/plain": self.summary, "text/html": html(self.query, self.temperature)}
-        return {**data, **words}, metadata
+    def html(self):
+        """The figure standing still, where the query is now."""
+        return html(self.query, self.temperature)
 
 
 def soft_lookup_plane(query=QUERY, temperature=TEMPERATURE):

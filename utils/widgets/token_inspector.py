@@ -7,9 +7,8 @@ reader has chosen.
 
 import traitlets
 
-from utils.widgets.figure import Figure, module
+from utils.widgets.figure import Figure, Index, Switch, module
 from utils.widgets.numbers import fix
-from utils.widgets.soft_lookup import Bounded
 from utils.widgets.token_inspector_static import (
     CAPTIONS,
     COLUMN,
@@ -30,22 +29,6 @@ STEPS = {  # what is done at each step, and why
     "Exponential": "Every number becomes positive; one more in the score is a factor of 2.72.",
     "Share": "Divided by the sum of the row's exponentials, the row's weights add up to 1.",
 }
-
-
-class Index(Bounded):
-    """A whole number within bounds; what is no number leaves the old one."""
-
-    def validate(self, obj, value):
-        return int(super().validate(obj, value))
-
-
-class Switch(traitlets.TraitType):
-    """True or False; anything else leaves the old value."""
-
-    def validate(self, obj, value):
-        if isinstance(value, bool):
-            return value
-        return obj._trait_values.get(self.name, self.default_value)
 
 
 class TokenInspector(Figure):

@@ -1,0 +1,243 @@
+"""The notebooks in a real JupyterLab, in a real browser, worked by mouse and by keyboard."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from grader import cli, exercises
+from grader.course_files import ROOT
+from utils.chapters import CHAPTERS
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None and "CI" not in os.environ, reason="no Chromium here; CI installs Debian's"
+    ),
+    pytest.mark.xdist_group("browser"),
+]
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A my_work/ with the solved notebooks under the students' names."""
+    folder = tmp_path_factory.mktemp("browser") / "my_work"
+    for chapter in CHAPTERS:
+        (folder / chapter.name).mkdir(parents=True)
+        name = f"{chapter.name}.ipynb"
+        shutil.copy(ROOT / "solutions" / chapter.name / name, folder / chapter.name)
+        shutil.copy(
+            ROOT / "notebooks" / chapter.name / name, folder / chapter.name / "untouched.ipynb"
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = [
+        *cli.lab_options(folder, CHAPTERS[0].name),
+        "--no-browser",
+        f"--ServerApp.port={port}",
+    ]
+    env = os.environ | {"HOME": str(folder.parent), "JUPYTER_TOKEN": "reader"}
+    log = open(folder.parent / "lab.log", "w")  # noqa: SIM115
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", *options], stdout=log, stderr=log, env=env
+    )
+    base = f"http://127.0.0.1:{port}"
+    try:
+        _wait(lambda: urllib.request.urlopen(f"{base}/api?token=reader").status == 200, 60)
+        yield base
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    assert CHROMIUM, "CI needs a Chromium: .ci/run installs Debian's"
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    yield context.new_page()
+    context.close()
+
+
+def _wait(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if condition():
+                return
+        except (OSError, ValueError):
+            pass
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.5)
+
+
+def open_notebook(page, address, path, name):
+    page.goto(f"{address}/lab/tree/{path}?token=reader&reset", wait_until="domcontentloaded")
+    page.get_by_role("heading", name=name).first.wait_for(timeout=60_000)
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
+
+
+def run_all(page, file):
+    """Run every cell and save; the saved notebook."""
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+
+    def done():
+        page.keyboard.press("Control+s")
+        cells = json.loads(file.read_text())["cells"]
+        return all(c["execution_count"] for c in cells if c["cell_type"] == "code" and c["source"])
+
+    _wait(done, 90)
+    return json.loads(file.read_text())
+
+
+@pytest.fixture
+def solved(page, address, folder):
+    """Open a chapter's solved notebook and run all of it; the saved notebook."""
+
+    def solve(chapter):
+        path = f"{chapter.name}/{chapter.name}.ipynb"
+        open_notebook(page, address, path, f"Chapter {chapter.number}.")
+        return run_all(page, folder / path)
+
+    return solve
+
+
+def figure(page):
+    found = page.locator(".afp-figure").first
+    found.wait_for(timeout=30_000)
+    found.scroll_into_view_if_needed()
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/{page.viewport_size['width']}-{time.time():.0f}.png")
+    return found
+
+
+def no_serious_findings(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    response = Axe().run(page, context=".afp-figure").response
+    assert response["passes"], "nothing was looked at"
+    serious = [v for v in response["violations"] if v["impact"] in ("serious", "critical")]
+    assert not serious, [(v["id"], v["help"]) for v in serious]
+
+
+def test_the_first_page_is_chapter_1(page, address):
+    page.goto(f"{address}/?token=reader", wait_until="domcontentloaded")
+    page.get_by_role("heading", name=f"Chapter 1. {CHAPTERS[0].title}").wait_for(timeout=60_000)
+    assert page.get_by_text("Create Assignment").count() == 0
+    assert page.get_by_text("get notified").count() == 0
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.name)
+def test_a_solved_chapter_runs_and_shows_its_cards(solved, chapter, page):
+    cells = solved(chapter)["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+    cards = ["".join(o["data"].get("text/html", "")) for o in outputs if "data" in o]
+    for exercise in exercises.of_chapter(chapter.concept):
+        assert any(f"<strong>✓ {exercise.id}</strong> passes" in card for card in cards)
+    figure(page)
+
+
+def test_a_failed_check_is_a_card_and_one_line(page, address, folder):
+    name = CHAPTERS[0].name
+    open_notebook(page, address, f"{name}/untouched.ipynb", "Chapter 1.")
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    card = page.locator(".jp-OutputArea-output", has_text="hard_lookup does not pass yet").first
+    card.wait_for(timeout=60_000)
+    error = page.locator(".jp-OutputArea-output", has_text="AssertionError").first
+    assert error.text_content().strip() == (
+        "AssertionError: hard_lookup: Not written yet: replace the line that raises."
+    )
+
+
+def test_the_plane_by_mouse_and_keyboard(solved, page):
+    solved(CHAPTERS[0])
+    plane = figure(page)
+    summary, handle = plane.locator(".afp-summary"), plane.locator(".afp-handle")
+    seen = [summary.inner_text()]
+
+    def changed():
+        _wait(lambda: summary.inner_text() != seen[-1], 10)
+        seen.append(summary.inner_text())
+
+    box = handle.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 90, box["y"] - 40, steps=5)
+    page.mouse.up()
+    changed()
+    handle.focus()
+    page.keyboard.press("Shift+ArrowRight")
+    changed()
+    page.keyboard.press("Home")
+    changed()
+    assert "All keys weigh the same, 0.20" in seen[-1]
+    plane.get_by_role("button", name="Descend 10 steps").click()
+    changed()
+    assert "after 10 steps" in plane.inner_text()
+    plane.get_by_role("slider", name="Temperature").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+    changed()
+    plane.get_by_role("button", name="Reset").press("Enter")
+    changed()
+    assert seen[-1] == seen[0] and len(set(seen)) == 6
+    no_serious_findings(page)
+
+
+@pytest.mark.parametrize("width", [1300, 700])
+def test_the_inspector_by_mouse_and_keyboard(solved, page, width):
+    solved(CHAPTERS[1])
+    page.set_viewport_size({"width": width, "height": 1000})
+    inspector = figure(page)
+    chosen = inspector.locator("[role=gridcell][aria-selected=true]")
+    assert "“it” (7) reads “robot” (2): weight 0.629; raw score 1.90" in chosen.get_attribute(
+        "aria-label"
+    )
+    assert "0.629" in inspector.inner_text() and "1.90" in inspector.inner_text()
+    chosen.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    _wait(lambda: "reads “patient”" in chosen.get_attribute("aria-label"), 10)
+    _wait(lambda: "0.209" in inspector.inner_text(), 10)
+    page.keyboard.press("Control+Home")
+    _wait(lambda: "“The” (1) reads “The” (1)" in chosen.get_attribute("aria-label"), 10)
+    inspector.locator("[role=gridcell]").nth(6 * 9 + 1).click()
+    _wait(lambda: "weight 0.629" in chosen.get_attribute("aria-label"), 10)
+    inspector.get_by_role("switch").or_(inspector.get_by_role("checkbox")).first.press("Space")
+    _wait(lambda: "weight 0.659" in chosen.get_attribute("aria-label"), 10)
+    last = inspector.locator("[role=gridcell]").nth(6 * 9 + 8).get_attribute("aria-label")
+    assert "may not read" in last
+    no_serious_findings(page)
+
+
+def test_links_lead_from_chapter_to_chapter(page, address):
+    one, two = CHAPTERS[:2]
+    open_notebook(page, address, f"{two.name}/{two.name}.ipynb", "Chapter 2.")
+    page.get_by_role("link", name="Chapter 1", exact=True).first.click()
+    page.get_by_role("heading", name=f"Chapter 1. {one.title}").wait_for(timeout=60_000)
