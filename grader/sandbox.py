@@ -78,11 +78,16 @@ class Result:
     tier: str = "process"
 
 
+class WorkerFailed(RuntimeError):
+    """The process that runs submissions does not start on this machine; the text says why."""
+
+
 def run_submission(notebook_bytes, cases, limits=None):
     """Run a notebook's code cells on `cases`, {exercise id: [Case]}, and return a Result.
 
     What is staged goes by the latest chapter among the exercises. Never raises
-    for what is in the notebook.
+    for what is in the notebook; raises WorkerFailed when the worker cannot even
+    start, which is no student's fault.
     """
     limits = limits or Limits()
     started = time.monotonic()
@@ -116,7 +121,7 @@ def _read(notebook_bytes):
             metadata = cell.get("metadata", {})
             grade_id = str(metadata.get("nbgrader", {}).get("grade_id", ""))
             reports[index] = CellReport(index, grade_id)
-            if "figure" in metadata.get("tags", []):
+            if "figure" in (metadata.get("tags") or []):
                 reports[index].status = "figure"
             else:
                 sources[index] = (grade_id, "".join(cell["source"]))
@@ -189,14 +194,14 @@ def _run_once(stage, sources, result, reports, limits, seconds):
         _command(stage),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env=_environment(stage),
         cwd=stage / "work",
         start_new_session=True,
     )
     try:
         threading.Thread(target=_feed, args=(process, wire.pack(request)), daemon=True).start()
-        return _listen(process, result, reports, limits, seconds)
+        return _listen(process, result, reports, limits, seconds, set(sources))
     finally:
         _end(process)
 
@@ -210,23 +215,26 @@ def _feed(process, data):
 
 
 def _end(process):
-    """Kill the process and all it started."""
+    """Kill the process and its group. Its pipes are closed by those who read them.
+
+    A grandchild that left the group may live on and hold the pipe open: nothing
+    here waits for it.
+    """
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (AttributeError, ProcessLookupError, PermissionError):
         process.kill()
     process.wait()
-    process.stdout.close()
 
 
-def _listen(process, result, reports, limits, seconds):
+def _listen(process, result, reports, limits, seconds, to_run):
     """Take in the worker's messages until it ends; the index of the cell that ended it, or None."""
     messages = queue.Queue()
     reader = threading.Thread(
         target=_read_messages, args=(process.stdout, messages, limits.output_bytes), daemon=True
     )
     reader.start()
-    running, deadline = None, time.monotonic() + seconds
+    running, ready, deadline = None, False, time.monotonic() + seconds
     while True:
         grace = (
             limits.cell_seconds + 5
@@ -236,7 +244,9 @@ def _listen(process, result, reports, limits, seconds):
         except queue.Empty:
             return _ended(result, reports, running, "too slow", "No result within the time limit.")
         match message:
-            case ("started", int(index)) if index in reports:
+            case ("ready",):
+                ready = True
+            case ("started", int(index)) if index in to_run:
                 running = index
             case ("finished", int(index), str(status), float(taken), list(outputs)) if (
                 index == running and status in ("ok", "error", "too slow")
@@ -250,10 +260,19 @@ def _listen(process, result, reports, limits, seconds):
             case ("end",):
                 result.status, result.message = "finished", ""
                 return None
+            case ("broken", *_) if not ready:
+                raise WorkerFailed(_last_words(process))
             case ("broken", str(status), str(words)):
                 return _ended(result, reports, running, status, words)
             case _:
                 return _ended(result, reports, running, "garbled", "A message makes no sense.")
+
+
+def _last_words(process):
+    """What a worker that did not start has said."""
+    process.kill()
+    words = process.stderr.read().decode(errors="replace").strip()[-1000:]
+    return f"The process that runs submissions does not start here: {words or 'it says nothing'}"
 
 
 def _read_messages(pipe, messages, budget):
@@ -269,6 +288,8 @@ def _read_messages(pipe, messages, budget):
         messages.put(("broken", "died", "The process ended before its last cell."))
     except (wire.WireError, struct.error, ValueError, OSError) as error:
         messages.put(("broken", "garbled", f"What came back cannot be read: {error}."))
+    finally:
+        pipe.close()
 
 
 def _ended(result, reports, running, status, words):

@@ -28,6 +28,9 @@ class Case:
         return cls("", *value)
 
 
+STATUSES = ("returned", "raised", "too slow", "not run", "not callable")
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """What came of one case.
@@ -61,7 +64,9 @@ class Answer:
             isinstance(value, tuple)
             and len(value) == len(kinds)
             and all(isinstance(item, kind) for item, kind in zip(value, kinds, strict=True))
-            and all(isinstance(name, str) for name in value[3] + value[7])
+            and all(isinstance(name, str) and len(name) <= 100 for name in value[3] + value[7])
+            and value[1] in STATUSES
+            and (value[3] or value[1] != "raised")
         ):
             raise ValueError("not an answer")
         return cls(*value)

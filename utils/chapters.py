@@ -33,7 +33,7 @@ def find_chapter(text):
     Raises LookupError with the names that exist.
     """
     for chapter in CHAPTERS:
-        number = text.isdigit() and int(text) == chapter.number
+        number = text.isdecimal() and len(text) < 4 and int(text) == chapter.number
         if number or text in (chapter.name, chapter.concept):
             return chapter
     names = ", ".join(chapter.name for chapter in CHAPTERS)

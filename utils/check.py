@@ -23,7 +23,7 @@ from utils.time_limit import TooSlow, time_limit
 from utils.wire import Code, Other, Rng, pack, unpack
 
 SECONDS_A_CASE = 5.0
-SECONDS_A_CHECK = 60.0
+SECONDS_A_CHECK = 50.0  # less than the sandbox gives a cell, so that what there is arrives
 LATE = ("too slow", "not run")
 
 _passed = {}  # exercise id -> did its last check in this session pass
@@ -83,8 +83,8 @@ def _ask(case, candidate, seconds, twice):
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _raised(case, error, candidate)
-    changed = tuple(name for name, was in before.items() if was != after[name])
+        return _raised(case, error, candidate, _changed(before, _parts(args, kwargs)))
+    changed = _changed(before, after)
     again = None if pack(first) == pack(second) else second
     return Answer(case.name, "returned", first, changed=changed, again=again)
 
@@ -123,12 +123,16 @@ def _living(arg):
     return copy.deepcopy(arg)
 
 
+def _changed(before, after):
+    return tuple(name for name, was in before.items() if was != after[name])
+
+
 def _parts(args, kwargs):
     return {str(name): pack(value) for name, value in [*enumerate(args), *kwargs.items()]}
 
 
-def _raised(case, error, candidate):
-    names = tuple(cls.__name__ for cls in type(error).__mro__ if cls is not object)
+def _raised(case, error, candidate, changed):
+    names = tuple(cls.__name__[:100] for cls in type(error).__mro__ if cls is not object)
     try:
         message = str(error)[:300]
     except Exception:
@@ -137,7 +141,8 @@ def _raised(case, error, candidate):
     home = getattr(getattr(candidate, "__code__", None), "co_filename", None)
     own = [frame for frame in frames if frame.filename == home]
     line = linecache.getline(home, own[-1].lineno).strip()[:160] if own else ""
-    return Answer(case.name, "raised", None, names, message, line, frames[-1].name)
+    raiser = frames[-1].name[:100]
+    return Answer(case.name, "raised", None, names, message, line, raiser, changed)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ def is_open():
 def cases(exercise_id):
     """The cases of one exercise, as the grader sent them; none for an exercise it did not send."""
     with open(os.environ[INPUTS], "rb") as file:
-        inputs = wire.unpack(file.read())
+        inputs = wire.unpack(file.read(), inputs=True)
     return [Case.from_wire(case) for case in inputs.get(exercise_id, [])]
 
 

@@ -12,6 +12,8 @@ import math
 import re
 import struct
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from io import BytesIO
 
 import numpy as np
@@ -23,6 +25,7 @@ MAX_MESSAGE_BYTES = 128 << 20
 MAX_DEPTH = 32
 MAX_NDIM = 8
 MAX_TEXT = 10_000
+MAX_ITEMS = 10_000  # of a list, tuple or dict; a longer list of numbers travels as an array
 DTYPES = {"|b1", "|i1", "|u1"} | {f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)}
 DTYPES |= {"<f2", "<f4", "<f8"}
 NPY_HEADER = re.compile(
@@ -80,8 +83,12 @@ def pack(value):
 def _encode(value, blobs, depth):
     if depth > MAX_DEPTH - 4:
         return _encode_other(value)
-    if value is None or type(value) in (bool, str):
-        return value if type(value) is not str else _clip(value, MAX_TEXT)
+    if value is None or type(value) is bool:
+        return value
+    if isinstance(value, str):
+        return _clip(str(value), MAX_TEXT)
+    if isinstance(value, Fraction | Decimal):
+        value = float(value)
     if type(value) is bytes:
         blobs.append(value)
         return {"$bytes": len(blobs) - 1}
@@ -97,11 +104,16 @@ def _encode(value, blobs, depth):
         return {"$code": value.source}
     if type(value) is Other:
         return {"$other": [value.type, value.text]}
+    if isinstance(value, tuple | dict) and len(value) > MAX_ITEMS:
+        return {"$large": [[len(value)], 0]}
     if isinstance(value, tuple):
         return {"$tuple": [_encode(item, blobs, depth + 1) for item in value]}
     if isinstance(value, dict):
         pairs = [[_encode(item, blobs, depth + 1) for item in pair] for pair in value.items()]
         return {"$dict": pairs}
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        array = as_array(value)
+        return {"$large": [[len(value)], 0]} if array is None else _encode_array(array, blobs)
     if isinstance(value, list):
         return [_encode(item, blobs, depth + 1) for item in value]
     array = as_array(value)
@@ -154,15 +166,18 @@ def as_array(value):
 # ---- reading -------------------------------------------------------------------------
 
 
-def unpack(data):
-    """The value in a message. Raises WireError, and nothing else, on bytes of any other kind."""
+def unpack(data, inputs=False):
+    """The value in a message. Raises WireError, and nothing else, on bytes of any other kind.
+
+    Generators and functions are read only where `inputs` says that they come from the grader.
+    """
     try:
-        return _unpack(data)
+        return _unpack(data, inputs)
     except (struct.error, UnicodeError, RecursionError, OverflowError, MemoryError) as error:
         raise WireError(f"unreadable message: {type(error).__name__}") from None
 
 
-def _unpack(data):
+def _unpack(data, inputs):
     if len(data) > MAX_MESSAGE_BYTES or data[:4] != MAGIC:
         raise WireError("not a message of this format, or too long")
     (length,) = struct.unpack_from("<I", data, 4)
@@ -176,7 +191,7 @@ def _unpack(data):
             raise WireError("an array is cut short")
         blobs.append(data[at + 4 : at + 4 + size])
         at += 4 + size
-    return _decode(tree, blobs, 0)
+    return _decode(tree, _Context(blobs, inputs), 0)
 
 
 def _strict_json(text):
@@ -211,38 +226,46 @@ def _strict_json(text):
         raise WireError(f"not JSON: {error.msg}") from None
 
 
-def _decode(tree, blobs, depth):
+@dataclass(frozen=True)
+class _Context:
+    """What a value is decoded with: the arrays that came along, and whether it may hold inputs."""
+
+    blobs: list
+    inputs: bool
+
+
+def _decode(tree, context, depth):
     if depth > MAX_DEPTH:
         raise WireError("nested too deeply")
     if isinstance(tree, str):
         tree.encode()  # a lone surrogate raises UnicodeError
         return tree
     if isinstance(tree, list):
-        return [_decode(item, blobs, depth + 1) for item in tree]
+        return [_decode(item, context, depth + 1) for item in tree]
     if not isinstance(tree, dict):
         return tree
     if len(tree) != 1:
         raise WireError("an object of JSON must be one tagged value")
     ((tag, body),) = tree.items()
-    return _decode_tagged(tag, body, blobs, depth)
+    return _decode_tagged(tag, body, context, depth)
 
 
-def _decode_tagged(tag, body, blobs, depth):
+def _decode_tagged(tag, body, context, depth):
     match tag, body:
-        case "$npy", int() if 0 <= body < len(blobs) and type(body) is int:
-            return read_npy(blobs[body])
-        case "$bytes", int() if 0 <= body < len(blobs) and type(body) is int:
-            return blobs[body]
+        case "$npy", int() if 0 <= body < len(context.blobs) and type(body) is int:
+            return read_npy(context.blobs[body])
+        case "$bytes", int() if 0 <= body < len(context.blobs) and type(body) is int:
+            return context.blobs[body]
         case "$float", ("nan" | "inf" | "-inf"):
             return float(body)
-        case "$rng", int():
+        case "$rng", int() if context.inputs:
             return Rng(body)
-        case "$code", str():
+        case "$code", str() if context.inputs:
             return Code(body)
         case "$tuple", list():
-            return tuple(_decode(item, blobs, depth + 1) for item in body)
+            return tuple(_decode(item, context, depth + 1) for item in body)
         case "$dict", list() if all(isinstance(p, list) and len(p) == 2 for p in body):
-            return _decode_dict(body, blobs, depth)
+            return _decode_dict(body, context, depth)
         case "$other", [str(name), str(text)]:
             return Other(name[:80], text[:80])
         case "$large", [list(shape), int(size)] if all(type(n) is int for n in shape):
@@ -250,9 +273,9 @@ def _decode_tagged(tag, body, blobs, depth):
     raise WireError(f"no such tagged value: {tag[:20]}")
 
 
-def _decode_dict(pairs, blobs, depth):
+def _decode_dict(pairs, context, depth):
     try:
-        return {_decode(k, blobs, depth + 1): _decode(v, blobs, depth + 1) for k, v in pairs}
+        return {_decode(k, context, depth + 1): _decode(v, context, depth + 1) for k, v in pairs}
     except TypeError:
         raise WireError("a dict key is not hashable") from None
 

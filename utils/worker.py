@@ -8,6 +8,7 @@ nothing to take one with is in reach.
 """
 
 import base64
+import contextlib
 import os
 import sys
 import time
@@ -25,9 +26,11 @@ def main():
     os.environ[mailbox.PIPE] = str(os.dup(1))
     os.environ[mailbox.INPUTS] = request["inputs"]
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
+    for stream in (0, 1):
         os.dup2(null, stream)
     shell = _shell()
+    os.dup2(null, 2)  # only now: what keeps the worker from starting should be heard
+    mailbox.send(("ready",))
     for index, grade_id, source in request["cells"]:
         mailbox.cell = grade_id
         mailbox.send(("started", index))
@@ -48,7 +51,10 @@ def _limit_resources(memory_bytes):
         (resource.RLIMIT_FSIZE, 32 << 20),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(name, (limit, limit))
+        _, hard = resource.getrlimit(name)
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
+            resource.setrlimit(name, (limit, limit))
 
 
 def _shell():
