@@ -15,6 +15,7 @@ import argparse
 import ast
 import base64
 import hashlib
+import math
 import re
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 HEADER_KEYS = {"solution", "test", "answer", "points", "static", "tags"}
 JUPYTEXT_KEYS = {"cell_marker", "lines_to_next_cell"}  # how the text was laid out, not what it is
+TAGS = re.compile(r'tags=\["\w+"(, "\w+")*\](\s|$)')
 REGION = re.compile(r"### BEGIN SOLUTION\n.*?### END SOLUTION", re.DOTALL)
 
 
@@ -55,9 +57,16 @@ def read_source(path, chapter):
     """The instructor's notebook in a py:percent file."""
     if not path.exists():
         raise BuildError(f"{path}:1: there is no such file; utils/chapters.py names the chapter.")
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise BuildError(f"{path}:{line}: this is not UTF-8.") from None
     lines = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("# %%")]
     _check_syntax(path, text)
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("# %%") and "tags=" in line and not TAGS.search(line):
+            raise BuildError(f'{path}:{number}: tags must be a list of words: tags=["figure"].')
     cells = jupytext.reads(text, fmt="py:percent").cells
     if len(cells) != len(lines):
         raise BuildError(f"{path}:1: text stands before the first cell header, `# %%`.")
@@ -80,6 +89,8 @@ def _check_syntax(path, text):
         ast.parse(re.sub(r"^(\s*)[%!].*$", r"\1pass", text, flags=re.MULTILINE))
     except SyntaxError as error:
         raise BuildError(f"{path}:{error.lineno}: {error.msg}.") from None
+    except ValueError as error:
+        raise BuildError(f"{path}:1: {error}.") from None
 
 
 def _expand(cell, chapter, seen):
@@ -92,6 +103,10 @@ def _expand(cell, chapter, seen):
     if len(kinds) > 1 or ("points" in header and kinds not in (["test"], ["answer"])):
         raise ValueError("a cell is one of solution, test, answer and static; the last two of "
                          "test and answer have points.")  # fmt: skip
+    regions = cell.source.count("### BEGIN SOLUTION"), cell.source.count("### END SOLUTION")
+    if regions != ((1, 1) if kinds == ["solution"] else (0, 0)):
+        where = "exactly one" if kinds == ["solution"] else "no"
+        raise ValueError(f"this cell must have {where} ### BEGIN SOLUTION ... ### END SOLUTION.")
     if kinds:
         {"solution": _solution, "test": _test, "answer": _answer, "static": _static}[kinds[0]](
             cell, header, chapter, seen
@@ -103,7 +118,7 @@ def _solution(cell, header, chapter, seen):
     _must_be_code(cell, "solution")
     _must_exist(name, chapter)
     if not REGION.search(cell.source):
-        raise ValueError(f"solution {name} has no ### BEGIN SOLUTION ... ### END SOLUTION.")
+        raise ValueError(f"### END SOLUTION stands before ### BEGIN SOLUTION in solution {name}.")
     _nbgrader(cell, f"{name}_solution", seen, solution=True)
 
 
@@ -113,7 +128,7 @@ def _test(cell, header, chapter, seen):
     _must_exist(name, chapter)
     if f"{name}_solution" not in seen:
         raise ValueError(f'test {name} stands before any cell with solution="{name}".')
-    if cell.source.splitlines()[0] != f'check("{name}", {name})':
+    if cell.source.partition("\n")[0] != f'check("{name}", {name})':
         raise ValueError(f'the first line of test {name} must be check("{name}", {name}).')
     _nbgrader(cell, name, seen, grade=True, locked=True, points=_points(header))
 
@@ -157,12 +172,15 @@ def _must_exist(name, chapter):
 
 def _points(header):
     points = header.get("points")
-    if not isinstance(points, int | float) or isinstance(points, bool) or points < 0:
+    number = isinstance(points, int | float) and not isinstance(points, bool)
+    if not number or not math.isfinite(points) or points < 0:
         raise ValueError(f"points must be a number of 0 or more, not {points!r}.")
     return points
 
 
 def _nbgrader(cell, grade_id, seen, grade=False, solution=False, locked=False, points=None):
+    if not re.fullmatch(r"\w+", grade_id):
+        raise ValueError(f"{grade_id!r} is no name: letters, digits and underscores only.")
     if grade_id in seen:
         raise ValueError(f"{grade_id} stands twice in this chapter.")
     seen[grade_id] = points

@@ -49,15 +49,16 @@ def conform(value, wanted):
     Raises Misfit with a sentence that says what came back instead.
     """
     if isinstance(wanted, tuple):
-        return tuple(map(conform, _items(value, wanted), wanted))
+        return tuple(map(conform, items(value, wanted), wanted))
     if isinstance(wanted, NUMBER):
         return _numeric(value, np.asarray(wanted))
-    if type(value) is not type(wanted):
+    if not isinstance(value, type(wanted)):
         raise Misfit(*_wrong_type(value, wanted))
     return value
 
 
-def _items(value, wanted):
+def items(value, wanted):
+    """The parts of `value` where a tuple like `wanted` is wanted. Raises Misfit."""
     array = as_array(value) if isinstance(value, list) else value
     if isinstance(array, np.ndarray) and array.ndim and array.shape[0] == len(wanted):
         return list(array)
@@ -73,6 +74,8 @@ def _numeric(value, wanted):
     if isinstance(value, list) and not value:
         array = np.zeros(0)
     if array is None:
+        raise Misfit(*_wrong_type(value, wanted))
+    if isinstance(value, list) and not wanted.shape:
         raise Misfit(*_wrong_type(value, wanted))
     if array.shape != wanted.shape:
         raise Misfit("wrong_shape", f"the shape is {array.shape}; wanted is {wanted.shape}")
@@ -92,12 +95,14 @@ def describe(value):
     match value:
         case None:
             return "None"
+        case TooLarge(bytes=0):
+            return f"a collection of {value.shape[0]:,} items"
         case TooLarge():
             return f"an array of shape {value.shape}, {value.bytes / 1e6:,.0f} MB"
+        case Other(type="ndarray"):
+            return "an array that holds no real numbers"
         case Other():
-            return (
-                f"a {value.type}" if value.type[:1].lower() not in "aeiou" else f"an {value.type}"
-            )
+            return _with_article(value.type)
         case np.ndarray() if value.shape:
             return f"an array of shape {value.shape}"
         case bool():
@@ -114,7 +119,11 @@ def describe(value):
             return f"a list of shape {array.shape}"
         case list():
             return f"a list of {len(value)}"
-    return f"a {type(value).__name__}"
+    return _with_article(type(value).__name__)
+
+
+def _with_article(name):
+    return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
 
 
 def close(value, wanted, within=USUAL):

@@ -1,8 +1,10 @@
 """What a course folder holds: the released notebooks, their points, the secret."""
 
+import contextlib
 import json
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,8 +30,9 @@ def secret(root=ROOT):
     path = root / ".course" / "secret"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(secrets.token_bytes(32))
-        fresh.replace(path)
+        with tempfile.NamedTemporaryFile(dir=path.parent) as fresh:
+            fresh.write(secrets.token_bytes(32))
+            fresh.flush()
+            with contextlib.suppress(FileExistsError):
+                os.link(fresh.name, path)  # of several at once, the first wins
     return path.read_bytes()

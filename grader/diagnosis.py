@@ -1,5 +1,6 @@
 """Why answers fail, in words: a named mistake if one explains them, else the first fault."""
 
+import builtins
 import inspect
 from dataclasses import dataclass
 
@@ -102,6 +103,28 @@ def same(answer, other, within=compare.USUAL):
     return answer.status != "returned" or compare.alike(answer.value, other.value, within)
 
 
+# What a verdict on hidden cases says: nothing that came from an input or from the student's code.
+HIDDEN = {
+    "returns_none": "None comes back",
+    "wrong_type": "Something of another kind comes back",
+    "too_large": "Something far too large comes back",
+    "wrong_shape": "The shape is wrong",
+    "nan": "The result holds NaN",
+    "raises_nothing": "An error should be raised, and none is",
+    "returns_exception": "An error is returned where it should be raised",
+}
+
+
+def _without_numbers(exercise, outcome):
+    name = outcome.fault.name
+    if name == "raises":
+        error = outcome.answer.errors[0]
+        return error if hasattr(builtins, error) else "An error is raised"
+    if name is None or name in HIDDEN:
+        return HIDDEN.get(name, "Wrong values")
+    return outcome.fault.sentence.rstrip(".?").replace("\n", " ")
+
+
 # What Python and NumPy say when a shape or a type does not fit, and what to do about it.
 EXCEPTION_HINTS = {
     "could not be broadcast": "Two shapes do not line up here: print them. A sum or maximum drops "
@@ -131,10 +154,8 @@ def _words(exercise, outcome, hidden):
         exercise.hints.get(group, "") if fault.name != "raises" else _exception_hint(outcome.answer)
     )
     hint = f" {hint}" if hint else ""
-    if hidden and fault.name is None:
-        return f"Wrong values in “{group}”.{hint}"
-    if hidden and fault.name == "raises":
-        return f"{outcome.answer.errors[0]} in “{group}”.{hint}"
+    if hidden:
+        return f"{_without_numbers(exercise, outcome)} in “{group}”.{hint}"
     where = group if hidden else _inputs(exercise, outcome.case)
     return f"{where}: {_sentence(fault.sentence, capital=False)}{hint}"
 

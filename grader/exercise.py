@@ -27,11 +27,15 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Law:
-    """What holds for every right answer: `holds(case, value) -> bool`, and what to say if not."""
+    """What holds for every right answer: `holds(case, value) -> bool`, and what to say if not.
+
+    One that holds `to_the_last_bit` is asked of answers that are close enough, too.
+    """
 
     name: str
     advice: str
     holds: Callable[[Case, Any], bool]
+    to_the_last_bit: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ class Exercise:
 
     `make_cases(rng)` yields cases in the order in which a reader should mend
     them; the first group is the ordinary use, without which nothing counts.
-    `hints` has a sentence for a group, said where nothing better is known.
+    `results` names the parts of a tuple that is returned. `hints` has a sentence
+    for a group, said where nothing better is known.
     `remarks` names groups that are reported but never fail an answer.
     `accept(case, value, wanted)`, where given, replaces the comparison with
     the reference: it returns None or a Complaint, and may raise Misfit.
@@ -63,6 +68,7 @@ class Exercise:
     make_cases: Callable[[np.random.Generator], Iterable[Case]]
     builds_on: tuple = ()
     laws: tuple = ()
+    results: tuple = ()
     hints: dict = field(default_factory=dict)
     remarks: dict = field(default_factory=dict)
     accept: Callable | None = None

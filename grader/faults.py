@@ -67,9 +67,42 @@ def _value_fault(exercise, case, value, wanted):
         if exercise.accept:
             complaint = exercise.accept(case, value, wanted)
             return complaint and Fault(complaint.name, complaint.sentence)
+        if isinstance(wanted, tuple) and exercise.results:
+            return _parts_fault(exercise, case, value, wanted)
         value = compare.conform(value, wanted)
     except compare.Misfit as misfit:
         return Fault(misfit.name, misfit.sentence)
+    return _conformed_fault(exercise, case, value, wanted)
+
+
+def _parts_fault(exercise, case, value, wanted):
+    """The first fault of a tuple's parts, told by the part's name: "weights: the shape is ..."."""
+    parts = compare.items(value, wanted)
+    for name, part, right in zip(exercise.results, parts, wanted, strict=True):
+        try:
+            part = compare.conform(part, right)
+        except compare.Misfit as misfit:
+            return Fault(misfit.name, f"{name}: {misfit.sentence}")
+    value = compare.conform(value, wanted)
+    fault = _conformed_fault(exercise, case, value, wanted)
+    if (
+        fault is None
+        or fault.evidence is None
+        or any(fault.name == law.name for law in exercise.laws)
+    ):
+        return fault
+    wrong = next(
+        name
+        for name, part, right in zip(exercise.results, value, wanted, strict=True)
+        if not compare.close(part, right, exercise.within)
+    )
+    return Fault(fault.name, f"{wrong}: {fault.sentence}", fault.evidence)
+
+
+def _conformed_fault(exercise, case, value, wanted):
+    for law in exercise.laws:
+        if law.to_the_last_bit and not law.holds(case, value):
+            return Fault(law.name, law.advice)
     if compare.close(value, wanted, exercise.within):
         return None
     if case.drive == "value":
@@ -87,6 +120,8 @@ def _value_fault(exercise, case, value, wanted):
 
 def _typed_fault(yours, right, within):
     """What is wrong with numbers typed by hand, without saying what they should be."""
+    if np.isnan(yours).any():
+        return Fault("nan", "NaN is no number to type")
     if compare.close(np.sort(yours), np.sort(right), within):
         return Fault("other_order", "these are the right numbers in another order")
     if compare.close(np.round(yours / 100, 2), np.round(right, 2), within):

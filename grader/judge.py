@@ -1,6 +1,7 @@
 """Answers + reference -> verdict; `judge` alone also collects the answers, in this process."""
 
 import functools
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +60,12 @@ def verdict(exercise, answers, seed=0, hidden=False, failed=(), stopped=""):
     """
     if not answers:
         return _no_answer(exercise, failed, stopped)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _verdict(exercise, answers, seed, hidden, failed)
+
+
+def _verdict(exercise, answers, seed, hidden, failed):
     outcomes = _outcomes(exercise, answers, seed, hidden)
     groups, traces = _groups(exercise, outcomes)
     partial = groups[exercise.groups[0]] and not exercise.all_or_nothing
@@ -101,8 +108,7 @@ def _outcomes(exercise, answers, seed, hidden):
 def _wanted(exercise_id, seed, hidden):
     exercise = exercises.find(exercise_id)
     cases = exercise.cases(seed, hidden)
-    with np.errstate(all="ignore"):
-        return cases, collect(cases, exercise.reference, twice=False)
+    return cases, collect(cases, exercise.reference, twice=False)
 
 
 # ---- from outcomes to groups, score and words ------------------------------------------------
@@ -122,8 +128,6 @@ def _groups(exercise, outcomes):
 
 def _left_trace(exercise, outcome):
     answer = outcome.answer
-    if answer.status != "returned":
-        return False
     twice = answer.again is None or compare.alike(answer.again, answer.value, exercise.within)
     return bool(answer.changed) or not twice
 

@@ -225,6 +225,7 @@ def _end(process):
     except (AttributeError, ProcessLookupError, PermissionError):
         process.kill()
     process.wait()
+    process.stderr.close()
 
 
 def _listen(process, result, reports, limits, seconds, to_run):

@@ -120,6 +120,13 @@ DAMAGE = [
         0,
     ),
     ("FIGURE", "NOTHING", "a line FIGURE", None),
+    ('tags=["figure"]', 'tags="figure"', "list of words", 0),
+    ('tags=["figure"]', "tags=[1]", "list of words", 0),
+    ('answer="why_soft"', 'answer="why soft?"', "no name", 0),
+    ('answer="why_soft"', 'answer=""', "no name", 0),
+    ('# %% test="softmax" points=3', '# %% test="softmax" points=NaN', "0 or more", 0),
+    ('check("softmax", softmax)', "", "first line of test softmax", -1),
+    ('ages["cat"]', "### BEGIN SOLUTION", "must have no", None),
     ('static="soft_lookup"', 'static="hard_lookup"', "hard_lookup", 0),
 ]
 
@@ -140,7 +147,7 @@ def test_a_malformed_source_stops_with_file_and_line(tmp_path, old, new, words, 
 def test_a_region_left_open_or_a_test_left_out_stops_too(tmp_path):
     path = tmp_path / "chapter.py"
     path.write_text(SOURCE.replace("### BEGIN SOLUTION", "# begin", 1))
-    with pytest.raises(build.BuildError, match=r"chapter.py:\d+: solution hard_lookup has no"):
+    with pytest.raises(build.BuildError, match=r"chapter.py:\d+: this cell must have exactly one"):
         build.read_source(path, CHAPTERS[0])
     start = SOURCE.index('# %% test="learn_query"')
     end = SOURCE.index("# %%", start + 4)
