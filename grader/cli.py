@@ -96,7 +96,7 @@ def _progress():
 def status():
     """Show what passes in my_work/ as you last checked it, what comes next, and the time left."""
     rows = _progress()
-    table = Table("chapter", "core exercises", "minutes left (planned)", "next")
+    table = Table("chapter", "core", "minutes left", "next")
     for row in rows:
         done = f"{len(row.core) - len(row.left)} of {len(row.core)}"
         coming = row.left[0] if row.left else "✓"
@@ -104,6 +104,7 @@ def status():
     console.print(table)
     row = next((row for row in rows if row.left), None)
     if row:
+        console.print("Minutes are planned, not measured: each core exercise has its share.")
         console.print(
             f"Next: {row.left[0]}, in chapter {row.chapter.number}. Open it with: make lab"
         )
@@ -152,6 +153,7 @@ def check(
     """Grade your own notebook exactly as a teacher's run would, on hidden cases."""
     from grader.grade import grade
     from grader.normalise import Unreadable
+    from grader.sandbox import WorkerFailed
 
     try:
         found = find_chapter(chapter)
@@ -164,6 +166,8 @@ def check(
         _stop(error.args[0])
     except FileNotFoundError:
         _stop(f"There is no {path}. `make lab` puts the notebooks into my_work/.")
+    except (OSError, WorkerFailed) as error:
+        _stop(str(error))
     if notebook is None:
         progress.record({n: v.passed for n, v in graded.verdicts.items()}, progress.MY_WORK)
     raise typer.Exit(_report(graded, course_files.points(released)))

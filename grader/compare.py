@@ -107,6 +107,8 @@ def describe(value):
             return f"an array of shape {value.shape}"
         case bool():
             return str(value)
+        case np.ndarray(dtype=np.dtypes.BoolDType()) | np.bool_():
+            return str(bool(value))
         case int() | float() | np.ndarray() | np.generic():
             return f"the number {float(value):.6g}"
         case str():

@@ -10,6 +10,7 @@ from grader import compare
 from grader.faults import Fault, find_fault
 from utils.cases import Answer, Case
 from utils.check import collect
+from utils.wire import Code, Rng
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,13 @@ def _without_numbers(exercise, outcome):
 
 # What Python and NumPy say when a shape or a type does not fit, and what to do about it.
 EXCEPTION_HINTS = {
-    "could not be broadcast": "Two shapes do not line up here: print them. A sum or maximum drops "
-    "its axis unless keepdims=True keeps it.",
+    "could not be broadcast": "Two shapes do not line up here: print them. Is * meant to be @? A "
+    "sum or maximum drops its axis unless keepdims=True keeps it.",
+    "einstein sum": "In einsum, `...` stands for whatever axes there are in front.",
+    "axes don't match": "Count axes from the end: -1 and -2 are there whatever stands in front.",
+    "axis1: axis": "Count axes from the end: -1 and -2 are there whatever stands in front.",
+    "local variable": "A variable inside the function has the name of something outside and hides "
+    "it: give it another name.",
     "does not have enough dimensions": "A product meets a single number where it needs an axis: "
     "does this line fit one vector as well as several?",
     "mismatch in its core dimension": "The inner sizes of a matrix product differ: print both "
@@ -186,6 +192,8 @@ def _argument_name(exercise, index):
 def _argument(name, arg):
     if isinstance(arg, np.ndarray):
         return f"{name} of shape {arg.shape}"
+    if isinstance(arg, Code | Rng):
+        return f"a {name}" if isinstance(arg, Code) else "a generator"
     if isinstance(arg, float):
         return f"{name}={arg:.6g}"
     text = repr(arg)

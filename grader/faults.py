@@ -40,7 +40,7 @@ def _is_exception(value, wanted):
 
 def _status_fault(exercise, answer):
     match answer.status:
-        case "raised" if answer.errors[0] == "NotImplementedError":
+        case "raised" if answer.errors[0] == "NotImplementedError" and not answer.message:
             return _unwritten(exercise, answer.raiser)
         case "raised":
             at = f" (at `{answer.line}`)" if answer.line else ""
@@ -134,6 +134,10 @@ def _typed_fault(yours, right, within):
 def _difference(yours, right, within):
     """The first row that is wrong, beside the right one."""
     row = int(np.argmin(compare.agree(yours, right, within).all(axis=-1)))
+    if right.size == 1:
+        return Fault(
+            None, f"yours is {yours[0, 0]:.4g}; wanted is {right[0, 0]:.4g}", (yours, right)
+        )
     where = f"row {row} of yours" if len(right) > 1 else "yours"
     sentence = f"{where} is {_numbers(yours[row])}; wanted is {_numbers(right[row])}"
     return Fault(None, sentence, (yours, right))

@@ -74,7 +74,9 @@ def _verdict(exercise, answers, seed, hidden, failed):
         message = _praise(exercise, outcomes, groups)
         return Verdict(exercise.id, True, 1.0, None, message, groups)
     name, message, evidence = diagnose(exercise, outcomes, traces, hidden)
-    if name != "not_written":
+    if name in {mistake.name for mistake in exercise.mistakes}:
+        message += _builds_on(exercise, failed)
+    elif name != "not_written":
         message = _mend_first(exercise, failed) + message
     evidence = None if hidden else evidence
     return Verdict(exercise.id, False, score, name, message, groups, evidence)
@@ -90,6 +92,11 @@ def _no_answer(exercise, failed, stopped):
 def _mend_first(exercise, failed):
     first = [name for name in exercise.builds_on if name in failed]
     return f"Mend {first[0]} first, which this builds on. " if first else ""
+
+
+def _builds_on(exercise, failed):
+    also = [name for name in exercise.builds_on if name in failed]
+    return f" ({also[0]}, which this builds on, does not pass yet either.)" if also else ""
 
 
 # ---- from answers to outcomes ------------------------------------------------------------

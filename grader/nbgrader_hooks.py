@@ -1,5 +1,6 @@
 """What puts our sandbox, judge and cards into nbgrader; nbgrader itself is not edited."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -9,14 +10,20 @@ from nbgrader import utils as nbutils
 from nbgrader.preprocessors import (
     AssignLatePenalties,
     CheckCellMetadata,
+    ClearOutput,
+    DeduplicateIds,
+    Execute,
     IgnorePattern,
     LimitOutput,
     NbGraderPreprocessor,
+    OverwriteCells,
+    OverwriteKernelspec,
     SaveAutoGrades,
 )
 from sqlalchemy.exc import SAWarning
 
 from grader import course_files, grade
+from grader.normalise import Unreadable, normalise, read_cells
 from grader.safe_html import clean, markdown_to_html
 from utils.chapters import find_chapter
 
@@ -28,6 +35,16 @@ def configure(c):
     c.CourseDirectory.course_id = "attention"
     c.CourseDirectory.source_directory = "solutions"
     c.CourseDirectory.release_directory = "notebooks"
+    c.GenerateAssignment.force = True  # notebooks/ is generated: the same bytes again
+    c.Autograde.pre_convert_hook = make_readable
+    c.Autograde.sanitize_preprocessors = [
+        Normalise,
+        ClearOutput,
+        DeduplicateIds,
+        OverwriteKernelspec,
+        OverwriteCells,
+        CheckCellMetadata,
+    ]
     c.Autograde.autograde_preprocessors = [
         RunAndJudge,
         IgnorePattern,
@@ -41,21 +58,69 @@ def configure(c):
     c.HTMLExporter.filters = {"clean_html": clean, "markdown2html": markdown_to_html}
 
 
-class RunAndJudge(NbGraderPreprocessor):
+def chapter_of(assignment):
+    """The course's chapter of this assignment, or None for one of the teacher's own."""
+    try:
+        return find_chapter(assignment)
+    except LookupError:
+        return None
+
+
+def make_readable(assignment, student, notebooks):
+    """Put a notebook that nbgrader can read in place of one that it cannot.
+
+    Else it would stop there and leave an earlier submission's score. What can
+    be saved is saved; of bytes that are no notebook only the reason is left, and
+    they get their zero. The submission as it came is kept beside it.
+    """
+    chapter = chapter_of(assignment)
+    for name in notebooks if chapter else ():
+        path = Path(name)
+        submitted = path.read_bytes()
+        try:
+            nbformat.reads(submitted.decode(), as_version=4)
+            continue
+        except Exception:  # whatever nbformat stumbles over
+            path.with_suffix(".ipynb.as_submitted").write_bytes(submitted)
+        try:
+            cells = read_cells(submitted)
+        except Unreadable as error:
+            cells = [{"cell_type": "markdown", "metadata": {}, "source": str(error)}]
+        readable = {**course_files.released(chapter), "cells": cells, "nbformat_minor": 4}
+        path.write_text(json.dumps(readable), encoding="utf-8")
+
+
+class Normalise(NbGraderPreprocessor):
+    """Brings a notebook back to the released shape, before nbgrader's own checks stumble."""
+
+    def preprocess(self, nb, resources):
+        chapter = chapter_of(resources["nbgrader"]["assignment"])
+        if chapter is None:
+            return nb, resources
+        # nbgrader works in the course folder
+        released = course_files.released(chapter, Path.cwd())
+        notebook, repairs = normalise(json.dumps(nb).encode(), released)
+        for repair in repairs:
+            self.log.warning("%s: %s", resources["nbgrader"]["student"], repair)
+        return nbformat.from_dict(notebook), resources
+
+
+class RunAndJudge(Execute):
     """Stands where nbgrader runs the notebook: runs it in the sandbox and judges the answers.
 
     Each test cell shows the verdict's card, each other cell what it printed and
-    drew. The scores go on to SaveVerdicts in `resources`.
+    drew. The scores go on to SaveVerdicts in `resources`. A teacher's own
+    assignment is run as nbgrader runs it.
     """
 
-    def preprocess(self, nb, resources):
-        chapter = find_chapter(resources["nbgrader"]["assignment"])
-        root = Path.cwd()  # nbgrader works in the course folder
-        submitted = nbformat.writes(nb).encode()
+    def preprocess(self, nb, resources, **kwargs):
+        chapter = chapter_of(resources["nbgrader"]["assignment"])
+        if chapter is None:
+            return super().preprocess(nb, resources, **kwargs)
+        root = Path.cwd()
         released = course_files.released(chapter, root)
-        graded = grade.grade(submitted, chapter, released, course_files.secret(root))
-        for repair in graded.repairs:
-            self.log.warning("%s: %s", resources["nbgrader"]["student"], repair)
+        secret = course_files.secret(root)
+        graded = grade.grade(json.dumps(nb).encode(), chapter, released, secret)
         judged = nbformat.from_dict(graded.notebook)
         _show(judged, graded)
         resources["verdicts"] = graded.verdicts
@@ -80,7 +145,7 @@ class SaveVerdicts(SaveAutoGrades):
     """Writes this run's scores to the gradebook; what a person has set there is not touched."""
 
     def preprocess(self, nb, resources):
-        self.verdicts = resources["verdicts"]
+        self.verdicts = resources.get("verdicts", {})
         return super().preprocess(nb, resources)
 
     def _add_score(self, cell, resources):

@@ -6,6 +6,10 @@ code comes from the cells with the ids of solutions. Each repair is named.
 
 import copy
 import json
+import re
+
+MAX_NOTEBOOK_BYTES = 20 << 20
+CELL_TYPES = ("code", "markdown", "raw")
 
 
 class Unreadable(ValueError):
@@ -18,35 +22,104 @@ def normalise(submitted, released):
     `submitted` is bytes, `released` a notebook as a dict; so is what comes back.
     Raises Unreadable.
     """
-    notebook = _parse(submitted)
+    cells = read_cells(submitted)
     wanted = {_grade_id(cell): cell for cell in released["cells"] if _grade_id(cell)}
-    cells, repairs = _once_each(notebook["cells"], wanted)
+    repairs = _identify(cells, wanted)
+    cells, doubled = _once_each(cells, wanted)
+    repairs += doubled
     cells = [_restored(cell, wanted, repairs) for cell in cells]
     _insert_missing(cells, wanted, repairs)
     return {**released, "cells": cells}, repairs
 
 
-def _parse(submitted):
+def read_cells(submitted):
+    """The cells of a notebook in bytes, with sources in one piece and without outputs.
+
+    Metadata that is none is dropped. Raises Unreadable, with a reason.
+    """
+    if len(submitted) > MAX_NOTEBOOK_BYTES:
+        raise Unreadable(f"The notebook is larger than {MAX_NOTEBOOK_BYTES >> 20} MB.")
     try:
         notebook = json.loads(submitted)
-        for cell in notebook["cells"]:
-            if cell["cell_type"] not in ("code", "markdown", "raw"):
-                raise ValueError(f"unknown cell type {cell['cell_type']!r}")
-            cell["source"] = "".join(cell["source"])
-            if not isinstance(cell.get("metadata"), dict):
-                cell["metadata"] = {}
-            if not isinstance(cell["metadata"].get("nbgrader", {}), dict):
-                del cell["metadata"]["nbgrader"]
-            if cell["cell_type"] == "code":
-                cell["outputs"], cell["execution_count"] = [], None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise Unreadable(f"This is not a notebook: {error}.") from None
-    return notebook
+    except (ValueError, RecursionError):
+        raise Unreadable("This is not a notebook: the file is not JSON.") from None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        raise Unreadable("This is not a notebook of format 4: it has no list of cells.")
+    return [_read_cell(number, cell) for number, cell in enumerate(cells, 1)]
+
+
+def _read_cell(number, cell):
+    if not isinstance(cell, dict) or cell.get("cell_type") not in CELL_TYPES:
+        raise Unreadable(f"This is not a notebook: cell {number} is no code, Markdown or raw cell.")
+    source = cell.get("source")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if not isinstance(source, str):
+        raise Unreadable(f"This is not a notebook: the source of cell {number} is no text.")
+    metadata = cell.get("metadata") if isinstance(cell.get("metadata"), dict) else {}
+    kept = {"nbgrader": metadata["nbgrader"]} if isinstance(metadata.get("nbgrader"), dict) else {}
+    if isinstance(metadata.get("tags"), list) and "figure" in metadata["tags"]:
+        kept["tags"] = ["figure"]
+    read = {
+        "cell_type": cell["cell_type"],
+        "metadata": kept,
+        "source": source.encode("utf-8", "replace").decode(),
+    }
+    if _are_attachments(cell.get("attachments")):
+        read["attachments"] = cell["attachments"]
+    if isinstance(cell.get("id"), str) and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell["id"]):
+        read["id"] = cell["id"]
+    return _as_type(read, cell["cell_type"])
+
+
+def _are_attachments(value):
+    """Pictures that came with a cell: {name: {type: base64}}."""
+    return isinstance(value, dict) and all(
+        isinstance(bundle, dict) and all(isinstance(data, str) for data in bundle.values())
+        for bundle in value.values()
+    )
+
+
+def _as_type(cell, cell_type):
+    """The cell with the keys that its type must have, and no others."""
+    cell = {k: v for k, v in cell.items() if k not in ("outputs", "execution_count")}
+    if cell_type == "code":
+        cell.pop("attachments", None)
+    code = {"outputs": [], "execution_count": None} if cell_type == "code" else {}
+    return {**cell, **code, "cell_type": cell_type}
 
 
 def _grade_id(cell):
     name = cell["metadata"].get("nbgrader", {}).get("grade_id")
     return name if isinstance(name, str) else None
+
+
+def _identify(cells, wanted):
+    """Give back the grade_id to cells whose metadata an editor has dropped; the repairs made."""
+    repairs, present = [], {_grade_id(cell) for cell in cells}
+    by_cell_id = {cell["id"]: name for name, cell in wanted.items()}
+    for cell in cells:
+        if _grade_id(cell) is not None:
+            continue
+        name = by_cell_id.get(cell.get("id")) or _by_content(cell, wanted)
+        if name in wanted and name not in present:
+            cell["metadata"]["nbgrader"] = {"grade_id": name}
+            present.add(name)
+            repairs.append(f"{name}: the cell had lost its mark and was recognised.")
+    return repairs
+
+
+def _by_content(cell, wanted):
+    """The id of a solution or a test by what stands in it: `def softmax(`, `check("softmax", `."""
+    source = cell["source"]
+    if test := re.match(r'check\("(\w+)", ', source):
+        return test[1]
+    for name in wanted:
+        exercise = name.removesuffix("_solution")
+        if name != exercise and re.search(rf"^(def {exercise}\(|{exercise} = )", source, re.M):
+            return name
+    return None
 
 
 def _once_each(cells, wanted):
@@ -61,11 +134,13 @@ def _once_each(cells, wanted):
     kept = []
     for index, cell in enumerate(cells):
         name = _grade_id(cell)
-        if name is None or chosen.get(name) == index:
-            kept.append(copy.deepcopy(cell))
-        elif name not in wanted:
-            repairs.append(f"{name} is no cell of this chapter; it is kept as an ordinary one.")
-            kept.append({**copy.deepcopy(cell), "metadata": {}})
+        if name is not None and chosen.get(name) == index:
+            kept.append(cell)
+        elif name is None or name not in wanted:
+            if name is not None:
+                repairs.append("A cell with an id of no released cell is kept as an ordinary one.")
+            cell["metadata"].pop("nbgrader", None)
+            kept.append(cell)
     return kept, repairs
 
 
@@ -84,14 +159,16 @@ def _restored(cell, wanted, repairs):
 
 
 def _insert_missing(cells, wanted, repairs):
-    """Put back each released cell that is gone, after the one it followed."""
-    previous = None
-    for name, original in wanted.items():
+    """Put back each released cell that is gone, after the one it followed or before the next."""
+    names = list(wanted)
+    for place, name in enumerate(names):
         at = {_grade_id(cell): index for index, cell in enumerate(cells)}
-        if name not in at:
-            repairs.append(f"{name} was missing; it was put back as released.")
-            cells.insert(at.get(previous, len(cells) - 1) + 1, copy.deepcopy(original))
-        previous = name
+        if name in at:
+            continue
+        repairs.append(f"{name} was missing; it was put back as released.")
+        after = next((at[n] + 1 for n in reversed(names[:place]) if n in at), None)
+        before = next((at[n] for n in names[place:] if n in at), len(cells))
+        cells.insert(before if after is None else after, copy.deepcopy(wanted[name]))
 
 
 def _is_test(cell):

@@ -1,5 +1,7 @@
 """HTML of students and cards, made safe for a page that a teacher opens."""
 
+import re
+
 import jinja2
 import nh3
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -53,6 +55,9 @@ def markdown_to_html(context, source):
     """
     attachments = context.get("cell", {}).get("attachments", {})
     renderer = IPythonRenderer(escape=False, attachments=attachments, exclude_anchor_links=True)
+    lost = [name for name in re.findall(r"attachment:([^)\s]+)", source) if name not in attachments]
+    for name in lost:  # nbconvert would stop at a picture that is gone
+        source = source.replace(f"attachment:{name}", "")
     return clean(MarkdownWithMath(renderer=renderer).render(source))
 
 

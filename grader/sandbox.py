@@ -8,7 +8,6 @@ outlives the process costs its own exercise: the rest runs again without it.
 
 import base64
 import io
-import json
 import os
 import queue
 import shutil
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader import exercises
+from grader.normalise import Unreadable, read_cells
 from utils import wire
 from utils.cases import Answer
 from utils.chapters import CHAPTERS
@@ -35,7 +35,6 @@ STAGED = (
     "reference/__init__.py",
 )  # fmt: skip
 RUNS = 4  # the first, and one more after each of at most three cells that end a process
-MAX_NOTEBOOK_BYTES = 20 << 20
 MAX_TEXT = 20_000
 MAX_PNG_BYTES = 2 << 20
 
@@ -93,7 +92,7 @@ def run_submission(notebook_bytes, cases, limits=None):
     started = time.monotonic()
     try:
         reports, sources = _read(notebook_bytes)
-    except (ValueError, RecursionError) as error:
+    except Unreadable as error:
         return Result("unreadable", str(error))
     result = Result("finished", cells=list(reports.values()))
     with tempfile.TemporaryDirectory(prefix="submission-") as folder:
@@ -110,23 +109,16 @@ def run_submission(notebook_bytes, cases, limits=None):
 
 def _read(notebook_bytes):
     """({index: CellReport} of code cells, {index: (grade_id, source)} of those to run)."""
-    if len(notebook_bytes) > MAX_NOTEBOOK_BYTES:
-        raise ValueError(f"The notebook is larger than {MAX_NOTEBOOK_BYTES >> 20} MB.")
-    try:
-        cells = json.loads(notebook_bytes)["cells"]
-        reports, sources = {}, {}
-        for index, cell in enumerate(cells):
-            if cell["cell_type"] != "code":
-                continue
-            metadata = cell.get("metadata", {})
-            grade_id = str(metadata.get("nbgrader", {}).get("grade_id", ""))
-            reports[index] = CellReport(index, grade_id)
-            if "figure" in (metadata.get("tags") or []):
-                reports[index].status = "figure"
-            else:
-                sources[index] = (grade_id, "".join(cell["source"]))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"Not a notebook: {error!r}") from None
+    reports, sources = {}, {}
+    for index, cell in enumerate(read_cells(notebook_bytes)):
+        if cell["cell_type"] != "code":
+            continue
+        grade_id = str(cell["metadata"].get("nbgrader", {}).get("grade_id", ""))
+        reports[index] = CellReport(index, grade_id)
+        if "figure" in cell["metadata"].get("tags", []):
+            reports[index].status = "figure"
+        else:
+            sources[index] = (grade_id, cell["source"])
     return reports, sources
 
 

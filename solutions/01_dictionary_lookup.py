@@ -390,6 +390,8 @@ r"""
 
 # %% test="temperature_for" points=0
 check("temperature_for", temperature_for)
+two = np.array([1.0]), np.array([[1.0], [0.0]])  # e^(1/T) / (e^(1/T) + 1) = 0.75 at T = 1 / ln 3
+assert abs(temperature_for(*two, 0.75) - 1 / np.log(3)) < 1e-4
 
 # %% [markdown]
 r"""
@@ -521,6 +523,10 @@ r"""
 
 # %% test="query_gradient" points=2
 check("query_gradient", query_gradient)
+one = np.ones((1, 1))
+assert np.allclose(
+    query_gradient(np.ones(1), one, one, np.zeros(1)), 0
+)  # one key: nothing to learn
 
 # %% [markdown]
 r"""
@@ -558,6 +564,7 @@ r"""
 
 # %% test="learn_query" points=2
 check("learn_query", learn_query)
+assert np.allclose(learn_query(np.eye(2), np.eye(2), np.array([1.0, 0.0]), steps=0), [0, 0])
 
 # %% [markdown]
 r"""

@@ -4,7 +4,7 @@ r"""
 
 **The question.** In chapter 1 somebody handed us a query, keys and values. In a sentence there is nothing but words. Where do the three come from?
 
-Read "bank" beside "river", then beside "loan". The five letters are the same, the meaning is not: a word has to take in its neighbours. So every token must be able to *ask* the others something, to be *found* by them, and to *hand over* what they came for. These are three different things, and each token makes all three from itself, by three learned projections:
+Read "bank" beside "river", then beside "loan". The four letters are the same, the meaning is not: a word has to take in its neighbours. So every token must be able to *ask* the others something, to be *found* by them, and to *hand over* what they came for. These are three different things, and each token makes all three from itself, by three learned projections:
 
 - the **query**: what am I looking for?
 - the **key**: how can I be found?
@@ -17,20 +17,21 @@ The query of a pronoun can look for "a noun that names a person", while that nou
 r"""
 **What you need.** [Chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb): the soft look-up. Matrix products.
 
-**What you will write.** Exercises marked ★ are the core; the others go further and are worth no points.
+**What you will write.** Exercises marked ★ are the core; the others lie beside the path and are worth no points.
 
 | | exercise | what it does |
 |---|---|---|
+| | `self_share` | what goes wrong without projections |
 | ★ | `project` | queries, keys and values of every token |
+| ★ | `one_row` | one token's output, one pair at a time |
 | ★ | `scores` | compare every query with every key |
 | ★ | `attend` | weights and output |
-| ★ | `one_row` | the same for one token, one pair at a time |
 | ★ | `self_attention` | one head, whole |
 | ★ | `cross_attention` | read from another sequence |
+| ★ | `shape_ledger` | keep the books of shapes |
 | ★ | `is_permutation_equivariant` | a test you write: does order matter? |
 | | `previous_token` | design queries and keys by hand |
-| ★ | `shape_ledger` | keep the books of shapes |
-| | `self_share` | what goes wrong without projections |
+| ★ | a written question | why projections at all? |
 
 Set aside about two hours (planned; nobody has been timed yet).
 
@@ -59,15 +60,14 @@ The simplest idea needs no projections at all: let each token be its own query, 
 """
 
 # %%
-rng = np.random.default_rng(2)
-X = rng.normal(size=(6, 4))
+X = np.random.default_rng(2).normal(size=(6, 4))
 table = X @ X.T
 print(table.round(1))
 print("symmetric:", np.allclose(table, table.T), "  largest in column:", table.argmax(axis=1))
 
 # %% [markdown]
 r"""
-**Explain.** The table is symmetric: what "it" finds in "robot", "robot" must find in "it". And most rows have their maximum on the diagonal, since $x \cdot x = \lVert x \rVert^2$ is hard to beat: left to themselves, tokens mostly look at themselves. In these six rows that is true of all but the ones where a longer token gets in the way.
+**Explain.** The table is symmetric: what "it" finds in "robot", "robot" must find in "it". And most rows have their maximum on the diagonal, since $x \cdot x = \lVert x \rVert^2$ is hard to beat: left to themselves, tokens mostly look at themselves. Here rows 0 to 3 do; rows 4 and 5 look at tokens 0 and 1, which are longer than they are.
 
 **Break it.** What if one token is fifty times longer than it was?
 """
@@ -111,17 +111,20 @@ check("self_share", self_share)
 assert self_share(np.eye(3)) == 1.0
 
 # %%
+lengths, draw = (4, 8, 16, 32), np.random.default_rng(3)
 shares = {
     f"d = {d}": [
-        np.mean([self_share(rng.normal(size=(T, d))) for _ in range(30)]) for T in (4, 8, 16, 32)
+        np.mean([self_share(draw.normal(size=(T, d))) for _ in range(30)]) for T in lengths
     ]
     for d in (2, 8, 32)
 }
-plots.lines([4, 8, 16, 32], shares, "How often a token finds itself", "tokens T", "share")
+for width, share in shares.items():
+    print(width, np.round(share, 2))
+plots.lines(lengths, shares, "How often a token finds itself", "tokens T", "share")
 
 # %% [markdown]
 r"""
-The picture has three falling curves, one for each width. In width 32 a token finds itself nearly always, in width 2 longer neighbours often win. In either case the similarity of raw tokens decides, and nothing can be learned about *whom to look for*.
+The picture has one curve for each width. In width 32 a token always finds itself in these draws; in width 8 nearly always; in width 2 the share falls steeply as tokens are added, since among many neighbours there is a longer one in about the same direction. In either case the similarity of raw tokens decides, and nothing can be learned about *whom to look for*.
 
 ## 2. Three projections
 
@@ -194,7 +197,7 @@ def one_row(i, x, W_q, W_k, W_v):
 r"""
 <details><summary>Hint 1: the idea</summary>Two loops over j: the first collects scores, the second adds up weighted values. Softmax stands between them.</details>
 <details><summary>Hint 2: the shape</summary><code>x[i] @ W_q</code> and <code>x[j] @ W_k</code> are both <code>(d_k,)</code>; <code>x[j] @ W_v</code> is <code>(d_v,)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>scores.append(query @ (x[j] @ W_k))</code>, then <code>weights = softmax(np.array(scores))</code>, then <code>out = out + weights[j] * (x[j] @ W_v)</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>row.append(query @ (x[j] @ W_k))</code>, then <code>weights = softmax(np.array(row))</code>, then <code>out = out + weights[j] * (x[j] @ W_v)</code>.</details>
 """
 
 # %% test="one_row" points=2
@@ -281,7 +284,7 @@ check("attend", attend)
 r"""
 ### Exercise: `self_attention` ★
 
-Put it together. It is called *self*-attention because queries, keys and values all come from the same `x`.
+Put it together. (Give no variable inside the name of one of your functions: `scores = scores(q, k)` hides the function.) It is called *self*-attention because queries, keys and values all come from the same `x`.
 
 `x (..., T, d_model), W_q, W_k, W_v -> out (..., T, d_v), weights (..., T, T)`
 """
@@ -312,7 +315,8 @@ The loop and the matrix must agree. **Predict:** to how many digits?
 """
 
 # %%
-W_q, W_k, W_v = (rng.normal(size=(4, 3)) for _ in range(3))
+draw = np.random.default_rng(4)
+W_q, W_k, W_v = (draw.normal(size=(4, 3)) for _ in range(3))
 out, weights = self_attention(X, W_q, W_k, W_v)
 rows = np.stack([one_row(i, X, W_q, W_k, W_v) for i in range(6)])
 print("largest difference:", np.abs(rows - out).max())
@@ -352,12 +356,14 @@ FIGURE
 r"""
 **Two captions for this map, and a warning.** *In plain words:* "it" reads mostly from "robot", because its query looks for a noun that is a subject, and the key of "robot" says that it is both. *In technical words:* the softmax of $q_{it} K^\top / \sqrt{d_k}$ puts 0.629 on "robot". The warning: these numbers were designed by hand so that the map can be read; no model learned them. The sentence itself is ambiguous, it may have been the patient who was tired. And even in a trained model a map of weights is one quantity inside one head, and not an explanation of what the model does. Chapter 5 comes back to this.
 
-Your functions give the same row:
+The words went in as rows of 0 and 1, one column for each property; the query of a pronoun, and the keys, are made from them by the designed matrices. Your functions give the same row:
 """
 
 # %%
 q, k, v = project(data.ROBOT_X, data.ROBOT_W_Q, data.ROBOT_W_K, data.ROBOT_W_V)
-out, weights = attend(scores(q, k) / 2, v)
+print("columns of queries and keys:", *data.ROBOT_COLUMNS, sep="  ")
+print("query of it:  ", np.asarray(q)[6], "\nkey of robot: ", np.asarray(k)[1])
+out, weights = attend(np.asarray(scores(q, k)) / 2, v)
 it = data.ROBOT_WORDS.index("it")
 plots.bars(data.ROBOT_WORDS, weights[it], "What “it” reads")
 
@@ -448,7 +454,7 @@ r"""
 
 # %%
 out, _ = self_attention(X, W_q, W_k, W_v)
-perm = rng.permutation(6)
+perm = np.random.default_rng(5).permutation(6)
 shuffled, _ = self_attention(X[perm], W_q, W_k, W_v)
 print("order of the tokens:", perm)
 print("same rows, shuffled in the same way:", np.allclose(shuffled, out[perm]))
@@ -461,7 +467,7 @@ r"""
 
 This time you write the *test*. `layer` is a black box from `(T, d)` to `(T, d')`; `x` is an input `(T, d)` for it; `rng` is a `np.random.Generator` for whatever you want to draw. Return True if the layer is permutation equivariant, else False.
 
-Your test is tried on twenty layers, and counts only if it judges all of them rightly. Some are unsound in one position only, or only for long inputs, or only where tokens tie. Some are sound but differ in the last digits, because sums are taken in another order. So: use all of `x`, try several permutations, and allow for rounding.
+Your test is tried on 26 layers, and counts only if it judges all of them rightly; there is no partial credit here. Some are unsound in one position only, or only for long inputs, or only where tokens tie, or only when two certain tokens change their order, which half of all permutations leave alone. Some are sound but differ in the last digits, because sums are taken in another order. So: use all of `x`, try at least twenty permutations, and allow for rounding.
 
 `layer, x (T, d), rng -> bool`
 """
@@ -473,7 +479,7 @@ def is_permutation_equivariant(layer, x, rng):
     ### BEGIN SOLUTION
     out = layer(x)
     perms = [rng.permutation(len(x)) for _ in range(30)]
-    return all(np.allclose(layer(x[perm]), out[perm], atol=1e-6) for perm in perms)
+    return all(np.allclose(layer(x[perm]), out[perm]) for perm in perms)
     ### END SOLUTION
 
 
@@ -523,13 +529,13 @@ r"""
 check("previous_token", previous_token)
 
 # %%
-q, k = previous_token(6)
+q, k = map(np.asarray, previous_token(6))
 out, weights = attend(scores(q, k), np.eye(6))
-print(weights.round(2))
+print(np.round(weights, 2))
 
 # %% [markdown]
 r"""
-Row 0 spreads its weight evenly, since it finds nobody; every other row puts practically all of it on the token before. Heads that do this are found in trained language models, and in chapter 9 you will meet one of yours.
+With the identity matrix for keys row 0 spreads its weight evenly, since it finds nobody (yours may differ there). Every other row puts practically all of it on the token before. Heads that do this are found in trained language models, and in chapter 9 you will meet one of yours.
 
 ## 9. In your own words
 
@@ -552,19 +558,19 @@ Read each row of the map from left to right: it is the budget of the word on its
 
 # %%
 q, k, v = project(data.ROBOT_X, data.ROBOT_W_Q, data.ROBOT_W_K, data.ROBOT_W_V)
-out, weights = attend(scores(q, k) / 2, v)
+out, weights = attend(np.asarray(scores(q, k)) / 2, v)
 plots.heat_map(weights, data.ROBOT_WORDS, data.ROBOT_WORDS, "Who reads from whom")
 
 # %% [markdown]
 r"""
-The map has nine rows and nine columns. The darkest cells: "it" reads "robot" (0.63), "carried" reads "robot" (0.51), "robot" reads "carried" (0.49), "tired" reads "robot" (0.49), "because" reads "carried" (0.48).
+The map has nine rows and nine columns; numbers stand in the cells of 0.10 and more. The darkest cells: "it" reads "robot" (0.63), "carried" reads "robot" (0.51), "robot" reads "carried" (0.49), "tired" reads "robot" (0.49), "because" reads "carried" (0.48).
 
 **What you know now**
 
 - Every token makes a query, a key and a value from itself, by three learned matrices.
 - A row of the weights answers "where does this token read from?", and sums to 1. Columns may sum to anything.
 - Self- and cross-attention are one formula; the scores are `(T, S)`, the output `(T, d_v)`.
-- Raw similarity $X X^\top$ is symmetric, favours the token itself and cannot be learned.
+- Raw similarity $X X^\top$ is symmetric, favours the token itself (the wider the vectors, the more) and cannot be learned.
 - Without positions or a mask, shuffled tokens give shuffled outputs.
 - A map of weights is one internal quantity, not an explanation.
 

@@ -53,6 +53,7 @@ def test_check_grades_ones_own_notebook():
     assert "14 of 14 points" in course("check", "01")
     mine.write_bytes(b"not json")
     assert "not a notebook" in course("check", "01", code=2)
+    assert "irectory" in course("check", "01", "--notebook", str(mine.parent), code=2)
     assert "There are: 01_dictionary_lookup" in course("check", "77", code=2)
 
 

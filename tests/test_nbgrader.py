@@ -1,6 +1,7 @@
 """A teacher's afternoon with nothing but nbgrader's plain commands, and a student's Validate button."""
 
 import csv
+import json
 import re
 
 import pytest
@@ -18,7 +19,7 @@ STUDENTS = {"ada": instructor_bytes, "bob": lambda: fill({}), "cy": lambda: fill
 
 @pytest.fixture
 def graded(course_folder, run):
-    run("nbgrader", "generate_assignment", NAME, "--force", cwd=course_folder)
+    run("nbgrader", "generate_assignment", NAME, cwd=course_folder)
     for student, notebook in STUDENTS.items():
         submit(course_folder, student, notebook())
     run("nbgrader", "autograde", NAME, cwd=course_folder)
@@ -83,6 +84,35 @@ def test_a_score_set_by_hand_stays_and_a_resubmission_replaces_the_rest(graded, 
     assert cy["similarity"][0] == 0 and cy["cat_sat_output"][0] == 1
     with Gradebook(f"sqlite:///{graded}/gradebook.db") as book:
         assert book.find_comment("softmax_solution", NAME, NAME, "cy").comment == "Nearly!"
+
+
+def test_damage_costs_nobody_else_anything(graded, run):
+    """Copied, flipped and stripped cells, and bytes that are no notebook at all, in one class."""
+    copied = json.loads(fill(MIXED))
+    test = next(c for c in copied["cells"] if "'softmax'" in str(c["metadata"]))
+    copied["cells"] += [test, {**test, "metadata": {"nbgrader": {"schema_version": 99}}}]
+    copied["cells"][0]["metadata"] = None
+    submit(graded, "dan", json.dumps(copied).encode())
+    submit(graded, "eve", fill(MIXED | {"softmax": "def softmax(x, axis=-1:"}))
+    for student in ("bob", "cy"):  # bob never had a point, cy had six
+        submit(graded, student, b"no notebook")
+    submit(graded, "zoe", instructor_bytes())
+    run("nbgrader", "autograde", NAME, "--force", cwd=graded)
+    worth = points(released())
+    assert {n: g[0] for n, g in grades(graded, "zoe").items() if n in worth} == worth
+    assert {n: g[0] for n, g in grades(graded, "ada").items() if n in worth} == worth
+    assert grades(graded, "dan")["softmax"][0] == pytest.approx(2)
+    assert (
+        grades(graded, "eve")["softmax"][0] == 0 and grades(graded, "eve")["cat_sat_output"][0] == 1
+    )
+    assert {g[0] for g in grades(graded, "cy").values()} == {0}
+    run("nbgrader", "generate_feedback", NAME, cwd=graded)
+    page = (graded / "feedback" / "eve" / NAME / f"{NAME}.html").read_text()
+    assert "your cell stopped with SyntaxError" in page
+    page = (graded / "feedback" / "cy" / NAME / f"{NAME}.html").read_text()
+    assert "the file is not JSON" in page
+    kept = graded / "submitted" / "cy" / NAME / f"{NAME}.ipynb.as_submitted"
+    assert kept.read_bytes() == b"no notebook"
 
 
 def test_pages_hold_nothing_active(graded, run):

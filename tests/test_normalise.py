@@ -3,6 +3,7 @@
 import copy
 import json
 
+import pytest
 from students import fill, released
 
 from grader.normalise import normalise
@@ -66,6 +67,36 @@ def test_deleted_cells_come_back_in_their_place():
     assert len([r for r in repairs if "was missing" in r]) == 2
 
 
+def test_the_first_cell_comes_back_before_its_test():
+    def change(nb):
+        nb["cells"] = [c for c in nb["cells"] if "hard_lookup_solution" not in str(c["metadata"])]
+
+    notebook, _ = damaged(change)
+    assert index(notebook, "hard_lookup_solution") == index(notebook, "hard_lookup") - 1 or (
+        index(notebook, "hard_lookup_solution") < index(notebook, "hard_lookup")
+    )
+
+
+@pytest.mark.parametrize("keep_ids", [True, False])
+def test_marks_that_an_editor_dropped_are_found_again(keep_ids):
+    def change(nb):
+        for cell in nb["cells"]:
+            cell["metadata"] = {"id": "colab"}
+            if not keep_ids:
+                del cell["id"]
+
+    notebook, repairs = damaged(change)
+    cells = named(notebook)
+    assert cells["similarity_solution"]["source"] == RIGHT
+    tests = [c for c in notebook["cells"] if c["source"].startswith('check("similarity"')]
+    assert tests == [named(released())["similarity"]]
+    assert len([r for r in repairs if "recognised" in r]) >= 20
+    order = [
+        index(notebook, name) for name in ("similarity_solution", "similarity", "softmax_solution")
+    ]
+    assert order == sorted(order)
+
+
 def test_of_two_copies_the_one_worked_on_counts():
     for position in (0, -1):
 
@@ -87,5 +118,7 @@ def test_ids_of_the_students_own_making_become_ordinary_cells():
         )
 
     notebook, repairs = damaged(change)
-    assert "bonus" not in named(notebook) and any("bonus" in repair for repair in repairs)
+    assert "bonus" not in named(notebook) and any(
+        "no released cell" in repair for repair in repairs
+    )
     assert notebook["cells"][-2]["source"] == "1"

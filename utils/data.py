@@ -21,7 +21,9 @@ ROBOT_X = np.array(
     dtype=float,
 )
 
-# How a word can be found. Columns: noun, subject, no noun, action.
+ROBOT_COLUMNS = ("noun", "subject", "no noun", "action")  # of queries and keys
+
+# How a word can be found.
 ROBOT_W_K = np.array(
     [
         [0, 0, 1, 0],  # article
@@ -36,7 +38,7 @@ ROBOT_W_K = np.array(
     dtype=float,
 )
 
-# What a word looks for, in the same four columns.
+# What a word looks for.
 ROBOT_W_Q = np.array(
     [
         [3.0, 0.0, -1.0, 0.0],  # an article: its noun

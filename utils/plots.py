@@ -13,6 +13,7 @@ def bars(labels, heights, title="", ylabel="weight"):
     _, ax = plt.subplots(figsize=(5, 2.4))
     drawn = ax.bar(labels, heights, color=BLUE, width=0.6)
     ax.bar_label(drawn, fmt="%.2f", padding=2)
+    ax.tick_params(axis="x", rotation=45 if len(labels) > 5 else 0)
     ax.margins(y=0.2)
     _quiet(ax, title, "", ylabel)
 

@@ -12,6 +12,7 @@ from utils.wire import Rng
 
 CHAPTER = "qkv"
 LISTS = "It would also take nested lists if it began with np.asarray."
+INTEGERS = "Integers came in once and it failed on them: convert them to floats to be safe."
 
 
 def _signed(rng, *shape):
@@ -38,7 +39,7 @@ def _project_cases(rng):
     yield call("square", _signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
     yield call("batch", _signed(rng, 2, 7, 5), *_weights(rng, 5, 3, 4))
     yield call("batch", _signed(rng, 2, 3, 4, 5), *_weights(rng, 5, 6, 2))
-    yield call("one token", _signed(rng, 5), *_weights(rng, 5, 3, 4))
+    yield call("one token", _signed(rng, 1, 5), *_weights(rng, 5, 3, 4))
     yield call("float32", *_with_floats("f4", [_signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
     ints = [rng.integers(-5, 6, shape) for shape in ((4, 3), (3, 2), (3, 2), (3, 5))]
     yield call("integers", *ints)
@@ -57,6 +58,7 @@ project = Exercise(
         "batch": "x @ W already works on the last axis, with any number of axes in front.",
     },
     remarks={"nested lists": LISTS},
+    results=("q", "k", "v"),
 )
 
 
@@ -115,6 +117,13 @@ def keys_not_projected(x, W_q, W_k, W_v):
 @project.mistake("The values are the tokens themselves: project them with W_v.")
 def values_not_projected(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_k, x
+
+
+@project.mistake(
+    "`.T` turns round all axes, also those of a batch: x @ W needs no transpose at all."
+)
+def batch_turned_round(x, W_q, W_k, W_v):
+    return tuple((W.T @ np.asarray(x).T).T for W in (W_q, W_k, W_v))
 
 
 @project.mistake("A nonlinearity is applied: a projection is the matrix product alone.")
@@ -260,7 +269,8 @@ attend = Exercise(
         "batch": "Softmax over the last axis and a matrix product over the last two: no loop needed.",
         "large numbers": "Use the softmax of chapter 1, which subtracts the maximum.",
     },
-    remarks={"nested lists": LISTS},
+    remarks={"nested lists": LISTS, "integers": INTEGERS},
+    results=("out", "weights"),
 )
 
 
@@ -277,6 +287,41 @@ def softmax_over_queries(scores, v):
 )
 def softmax_over_first_axis(scores, v):
     weights = softmax(scores, axis=0)
+    return weights @ np.asarray(v), weights
+
+
+@attend.mistake(
+    "The softmax runs along axis 1, which is the last one only without a batch: use axis=-1."
+)
+def softmax_over_second_axis(scores, v):
+    weights = softmax(scores, axis=1)
+    return weights @ np.asarray(v), weights
+
+
+@attend.mistake("The output is right, but the scores come back beside it: return the weights.")
+def returns_scores(scores, v):
+    return right.attend(scores, v)[0], np.asarray(scores)
+
+
+@attend.mistake(
+    "One maximum is subtracted from all rows, so a row of low scores becomes 0 / 0: take each row's own."
+)
+def one_maximum_for_all(scores, v):
+    e = np.exp(scores - np.max(scores))
+    weights = e / e.sum(-1, keepdims=True)
+    return weights @ np.asarray(v), weights
+
+
+@attend.mistake(
+    "The scores are divided by the square root of the values' width: nothing is scaled yet."
+)
+def scaled_by_value_width(scores, v):
+    return right.attend(np.asarray(scores) / np.sqrt(np.shape(v)[-1]), v)
+
+
+@attend.mistake("The scores are divided by their sum, without exponentials: use softmax.")
+def no_exponentials(scores, v):
+    weights = np.asarray(scores) / np.sum(scores, axis=-1, keepdims=True)
     return weights @ np.asarray(v), weights
 
 
@@ -375,6 +420,7 @@ one_row = Exercise(
     CHAPTER,
     right.one_row,
     _one_row_cases,
+    remarks={"integers": INTEGERS},
     hints={
         "any token": "One query, x[i] @ W_q; in a loop over j its score with x[j] @ W_k; softmax; then the values.",
         "other sizes": "The output is as long as a value: W_v.shape[1].",
@@ -441,6 +487,38 @@ def reads_the_past_only(i, x, W_q, W_k, W_v):
     return _row(i, x, W_q, W_k, W_v, weights)
 
 
+@one_row.mistake("Only tokens before i are read, not even i itself: j runs over all tokens.")
+def reads_strictly_before(i, x, W_q, W_k, W_v):
+    def weights(q, k, i):
+        return softmax(np.where(np.arange(len(k)) >= i, -np.inf, k @ q[i]))
+
+    return _row(i, x, W_q, W_k, W_v, weights)
+
+
+@one_row.mistake("Only the first token's value is added: does `return` stand inside the loop?")
+def returns_in_the_loop(i, x, W_q, W_k, W_v):
+    _, weights = right.self_attention(x, W_q, W_k, W_v)
+    return weights[i][0] * (np.asarray(x)[0] @ W_v)
+
+
+@one_row.mistake(
+    "Every weight meets the value of token i: weight j belongs to the value of token j, x[j] @ W_v."
+)
+def value_of_itself(i, x, W_q, W_k, W_v):
+    return np.asarray(x)[i] @ np.asarray(W_v)
+
+
+@one_row.mistake("The query is that of the token before: it is x[i] @ W_q.")
+def asks_for_the_one_before(i, x, W_q, W_k, W_v):
+    return _row(i, x, W_q, W_k, W_v, lambda q, k, i: softmax(k @ q[i - 1]))
+
+
+@one_row.mistake("The weights come back as well: wanted is the output alone.")
+def returns_weights_too(i, x, W_q, W_k, W_v):
+    out, weights = right.self_attention(x, W_q, W_k, W_v)
+    return out[i], weights[i]
+
+
 @one_row.mistake("The last token is never read: the loop ends one too early.")
 def stops_one_early(i, x, W_q, W_k, W_v):
     def weights(q, k, i):
@@ -488,6 +566,8 @@ self_attention = Exercise(
     _self_attention_cases,
     builds_on=("project", "scores", "attend"),
     laws=(Law("rows_not_1", "A row of weights does not sum to 1.", _rows_sum_to_one),),
+    results=("out", "weights"),
+    remarks={"integers": INTEGERS},
     hints={
         "one sequence": "project, then scores, then attend: three lines.",
         "square": "Every size agrees here, so a wrong transpose goes unseen by shape.",
@@ -558,6 +638,20 @@ def head_without_softmax(x, W_q, W_k, W_v):
     return _head(x, W_q, W_k, W_v, right.scores)
 
 
+@self_attention.mistake(
+    "x is added to the output: that is step 5, which belongs to the layer and is not wanted yet."
+)
+def residual_added(x, W_q, W_k, W_v):
+    out, weights = right.self_attention(x, W_q, W_k, W_v)
+    return np.asarray(x) + out, weights
+
+
+@self_attention.mistake("The scores come back beside the output: return the weights.")
+def head_returns_scores(x, W_q, W_k, W_v):
+    q, k, v = right.project(x, W_q, W_k, W_v)
+    return right.attend(right.scores(q, k), v)[0], right.scores(q, k)
+
+
 @self_attention.mistake("Later tokens are hidden: nothing is masked before chapter 4.")
 def head_causal(x, W_q, W_k, W_v):
     def weights(q, k):
@@ -626,6 +720,8 @@ cross_attention = Exercise(
     _cross_cases,
     builds_on=("scores", "attend"),
     laws=(Law("rows_not_1", "A row of weights does not sum to 1.", _rows_sum_to_one),),
+    results=("out", "weights"),
+    remarks={"integers": INTEGERS},
     hints={
         "T and S differ": "Queries from x; keys and values from memory. Weights are (T, S).",
         "T equals S": "Shapes agree here whatever is projected from what: check the names.",
@@ -710,6 +806,14 @@ def cross_returns_out_only(x, memory, W_q, W_k, W_v):
 @cross_attention.mistake("The two results are swapped: return out first, then weights.")
 def cross_swaps_results(x, memory, W_q, W_k, W_v):
     return right.cross_attention(x, memory, W_q, W_k, W_v)[::-1]
+
+
+@cross_attention.mistake(
+    "The keys' axes are all turned round (`.T`), which mixes the batch: swap only the last two."
+)
+def cross_turns_all_axes(x, memory, W_q, W_k, W_v):
+    weights = softmax(np.asarray(x) @ W_q @ (np.asarray(memory) @ W_k).T)
+    return weights @ (np.asarray(memory) @ W_v), weights
 
 
 @cross_attention.mistake("x and memory are joined and read together: x reads memory alone.")
@@ -819,6 +923,13 @@ def tries_one_shift(layer, x, rng):
 
 
 @is_permutation_equivariant.mistake(
+    "Your test tries one permutation only, and lets pass what that one happens to leave alone: try twenty."
+)
+def tries_one_permutation(layer, x, rng):
+    return _compares(layer, x, [rng.permutation(len(x))])
+
+
+@is_permutation_equivariant.mistake(
     "Your test permutes the features (columns): tokens are the rows of x."
 )
 def permutes_features(layer, x, rng):
@@ -872,13 +983,17 @@ def _previous_token_cases(rng):
 
 
 def _scores_the_token_before(case, value, wanted):
-    q, k = conform(value, (value[0], value[1])) if _is_pair(value) else conform(value, wanted)
+    q, k = value if _is_pair(value) else conform(value, wanted)
     T = case.args[0]
     strength = case.kwargs.get("strength", case.args[1] if len(case.args) > 1 else 20.0)
     if q.ndim != 2 or k.ndim != 2 or len(q) != T or len(k) != T or q.shape != k.shape:
         words = f"q {q.shape} and k {k.shape} should have {T} rows each, and rows of one length"
         return Complaint("wrong_shape", words)
     table = q.astype(float) @ k.T.astype(float)
+    if T > 2 and all(table[i].argmax() == i + 1 for i in range(1, T - 1)):
+        return Complaint(
+            "finds_the_next", "each token finds the next one: it should find the one before"
+        )
     for i in range(1, T):
         lead = table[i, i - 1] - np.delete(table[i], i - 1).max()
         if not lead >= strength * (1 - 1e-6):
@@ -992,7 +1107,7 @@ def _ledger_agrees(case, value, wanted):
         if yours is None:
             return Complaint("not_written", f"“{key}” is not filled in yet")
         if yours != shape:
-            return Complaint("wrong_shape", f"“{key}” is not {yours}: think of {MEANING[key]}")
+            return Complaint("wrong_shape", f"“{key}” is not {yours!r}: think of {MEANING[key]}")
     return None
 
 
@@ -1002,7 +1117,9 @@ shape_ledger = Exercise(
     right.shape_ledger,
     lambda rng: [value("seven shapes")],
     accept=_ledger_agrees,
-    hints={"seven shapes": "Write each shape as a tuple, such as (10, 64)."},
+    hints={
+        "seven shapes": "Rows belong to whoever asks; columns to what is left after the product."
+    },
 )
 for _name, _changes, _advice in (
     ("scores_have_d", {"scores": (10, 64)}, "“scores” has no axis of features left: they are summed away, (T, T) remains."),
@@ -1077,6 +1194,22 @@ def a_count(x):
 @self_share.mistake("This is a percentage; wanted is a share between 0 and 1.")
 def a_percentage(x):
     return 100 * right.self_share(x)
+
+
+@self_share.mistake(
+    "This is the diagonal's part of a sum; wanted is the share of rows in which it is the largest."
+)
+def trace_over_sum(x):
+    table = np.asarray(x) @ np.asarray(x).T
+    return float(np.trace(table) / table.sum())
+
+
+@self_share.mistake(
+    "This is the mean of the diagonal; wanted is the share of rows in which it is the largest."
+)
+def mean_of_the_diagonal(x):
+    table = np.asarray(x) @ np.asarray(x).T
+    return float(np.trace(table) / len(table))
 
 
 @self_share.mistake("This is the share of rows in which another token wins.")

@@ -54,6 +54,21 @@ def sorts_columns(x):
     return x - np.sort(x, axis=0)[len(x) // 2]
 
 
+def adds_the_spread(x):
+    """adds the spread of each column to every token"""
+    return x + x.std(axis=0)
+
+
+def scales_by_the_longest(x):
+    """divides by the length of the longest token"""
+    return x / np.sqrt((x**2).sum(axis=1)).max()
+
+
+def squares(x):
+    """squares every entry"""
+    return x**2
+
+
 def is_constant(x):
     """returns zeros for everything"""
     return np.zeros_like(x)
@@ -115,6 +130,22 @@ def gives_every_row_the_first(x):
     return np.repeat(x[:1], len(x), axis=0)
 
 
+def asks_who_comes_first(x):
+    """changes when the token of largest first entry stands before that of the smallest"""
+    return x + 0.3 * (x[:, 0].argmax() < x[:, 0].argmin())
+
+
+def asks_who_comes_last(x):
+    """changes when the token of smallest second entry stands after that of the largest"""
+    return x - 0.2 * (x[:, 1].argmin() > x[:, 1].argmax())
+
+
+def compares_two_by_order(x):
+    """looks which of the longest and the shortest token comes first"""
+    size = (x**2).sum(axis=1)
+    return x * (1.0 + 0.1 * (size.argmax() > size.argmin()))
+
+
 def reverses(x):
     """returns the tokens in reverse"""
     return x[::-1].copy()
@@ -137,6 +168,9 @@ SOUND = (
     centres,
     sorts_columns,
     is_constant,
+    adds_the_spread,
+    scales_by_the_longest,
+    squares,
     looks_at_distances,
 )
 UNSOUND = (
@@ -150,4 +184,7 @@ UNSOUND = (
     gives_every_row_the_first,
     reverses,
     leaks_a_little,
+    asks_who_comes_first,
+    asks_who_comes_last,
+    compares_two_by_order,
 )

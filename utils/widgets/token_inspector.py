@@ -7,6 +7,7 @@ reader has chosen.
 
 import traitlets
 
+from utils.data import ROBOT_COLUMNS
 from utils.widgets.figure import Figure, Index, Switch, module
 from utils.widgets.numbers import fix
 from utils.widgets.token_inspector_static import (
@@ -21,7 +22,7 @@ from utils.widgets.token_inspector_static import (
 )
 
 LAST = len(WORDS) - 1
-AXES = ["noun", "subject", "no noun", "action"]  # the columns of W_q and W_k
+AXES = list(ROBOT_COLUMNS)
 
 STEPS = {  # what is done at each step, and why
     "Compare": "The query is multiplied with the key, entry by entry, and the products are added.",
