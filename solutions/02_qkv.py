@@ -124,7 +124,7 @@ plots.lines(lengths, shares, "How often a token finds itself", "tokens T", "shar
 
 # %% [markdown]
 r"""
-The picture has one curve for each width. In width 32 a token always finds itself in these draws; in width 8 nearly always; in width 2 the share falls steeply as tokens are added, since among many neighbours there is a longer one in about the same direction. In either case the similarity of raw tokens decides, and nothing can be learned about *whom to look for*.
+The picture has one curve for each width. In width 32 a token always finds itself in these draws; in width 8 mostly; in width 2 the share falls steeply as tokens are added, since among many neighbours there is a longer one in about the same direction. In either case the similarity of raw tokens decides, and nothing can be learned about *whom to look for*.
 
 ## 2. Three projections
 

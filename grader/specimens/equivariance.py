@@ -173,6 +173,8 @@ SOUND = (
     squares,
     looks_at_distances,
 )
+# Half of all permutations leave these alone.
+BY_ORDER = (asks_who_comes_first, asks_who_comes_last, compares_two_by_order)
 UNSOUND = (
     adds_positions,
     attends_to_the_past,
@@ -184,7 +186,5 @@ UNSOUND = (
     gives_every_row_the_first,
     reverses,
     leaks_a_little,
-    asks_who_comes_first,
-    asks_who_comes_last,
-    compares_two_by_order,
+    *BY_ORDER,
 )
