@@ -3,12 +3,16 @@
 import base64
 import json
 import os
+import subprocess
+import sys
 import time
 
+import psutil
 import pytest
 from students import CHAPTER, MIXED, MIXED_FINDS, fill, instructor_bytes, released
 
 from grader import exercises, sandbox
+from grader.course_files import ROOT
 from grader.grade import grade, judge_all
 from grader.normalise import Unreadable
 from grader.sandbox import Limits, run_submission, staged_files
@@ -112,7 +116,7 @@ def test_staging_is_an_allow_list():
     )
 
 
-def test_answers_are_judged_outside_and_what_the_process_says_counts_for_nothing():
+def test_a_forged_verdict_counts_for_nothing():
     forged = """
 from utils import mailbox
 from utils.cases import Answer
@@ -162,13 +166,62 @@ def test_a_cell_that_never_ends_costs_only_itself():
 
 
 @pytest.mark.slow
-def test_the_whole_notebook_has_a_limit_and_nothing_is_left_running():
-    marker = f"marker{os.getpid()}"
-    spawn = f"import subprocess; subprocess.Popen(['sleep', '1000', '{marker}'][:2]); import time; time.sleep(60)"
+def test_the_whole_notebook_has_a_limit_and_what_it_started_ends_with_it():
+    spawn = "import subprocess, time\nprint(subprocess.Popen(['sleep', '1000']).pid)"
     started = time.monotonic()
-    result = run_cells(SOFTMAX, CHECK, spawn, limits=Limits(cell_seconds=100, notebook_seconds=4))
+    limits = Limits(cell_seconds=100, notebook_seconds=4)
+    result = run_cells(SOFTMAX, CHECK, spawn, "time.sleep(60)", limits=limits)
     assert result.status == "too slow" and time.monotonic() - started < 15
     assert verdict(result, "softmax").passed
+    child = int(result.cells[2].outputs[0]["text"])
+    deadline = time.monotonic() + 5
+    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "a process was left running"
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_nothing_waits_for_a_process_that_left_the_group():
+    leaves = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(25); os._exit(0)"
+    started = time.monotonic()
+    result = run_cells(SOFTMAX, leaves, CHECK)
+    assert verdict(result, "softmax").passed and time.monotonic() - started < 15
+
+
+def test_a_worker_that_cannot_start_is_nobodys_zero(monkeypatch):
+    command = [sys.executable, "-c", "import sys; sys.exit('no such interpreter')"]
+    monkeypatch.setattr(sandbox, "_command", lambda stage: command)
+    with pytest.raises(sandbox.WorkerFailed, match="no such interpreter"):
+        run_cells(SOFTMAX, CHECK)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no such limits")
+def test_a_lower_limit_of_the_machine_is_kept_and_costs_no_points():
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))\n"
+        "from grader.cli import app; app(['check', '1', '--notebook', 'solutions/"
+        f"{CHAPTER.name}/{CHAPTER.name}.ipynb'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "14 of 14 points" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '("started", 45)', '("started", "1")', '("finished", 0, "ok", 0.0, [])', '("end", 1)',
+        '("answers", "softmax", "softmax", [("0", "raised", None, (), "", "", "", (), None)])',
+        '("answers", "softmax", "softmax", [("0", "returned", 1, (), "", "", "", ("²",), None)])',
+    ],
+)  # fmt: skip
+def test_forged_messages_raise_nothing_and_earn_nothing(message):
+    forge = f"import os\nfrom utils import mailbox\nmailbox.send({message})\nos._exit(0)"
+    figure = {"cell_type": "code", "metadata": {"tags": ["figure"]}, "source": "1"}
+    cells = [{"cell_type": "code", "metadata": {}, "source": s} for s in (SOFTMAX, forge)]
+    result = run_submission(
+        json.dumps({"cells": [*cells, *[figure] * 44]}).encode(), cases(), QUICK
+    )
+    assert result.cells[1].status == "died" and verdict(result, "softmax").score == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no such limits")
