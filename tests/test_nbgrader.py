@@ -2,7 +2,13 @@
 
 import csv
 import json
+import os
 import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import pytest
 from nbgrader.api import Gradebook
@@ -129,8 +135,44 @@ def test_pages_hold_nothing_active(graded, run):
     assert "alert(1)" in body  # in the student's own code, as text
 
 
+def test_the_formgrader_opens_a_submission_with_its_cards(graded):
+    with Gradebook(f"sqlite:///{graded}/gradebook.db") as book:
+        submission = book.find_submission_notebook(NAME, NAME, "cy").id
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    options = [
+        f"--ServerApp.port={port}",
+        "--ServerApp.token=teacher",
+        "--no-browser",
+        "--allow-root",
+    ]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyter", "lab", *options],
+        cwd=graded,
+        env=os.environ | {"HOME": str(graded.parent)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        page = fetch(f"http://127.0.0.1:{port}/formgrader/submissions/{submission}/?token=teacher")
+    finally:
+        server.terminate()
+        server.wait(20)
+    assert "<strong>✗ softmax</strong> does not pass yet" in page
+    assert "Because argmax has no gradient" in page and "exp of a large score overflows" in page
+
+
+def fetch(address, seconds=60):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return urllib.request.urlopen(address).read().decode()
+        except OSError:
+            assert time.monotonic() < deadline, f"{address} does not answer"
+            time.sleep(0.5)
+
+
 def validated(path):
-    Validator.stream = open(path.with_suffix(".log"), "w")  # noqa: SIM115
     return Validator().validate(str(path))
 
 
