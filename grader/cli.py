@@ -192,6 +192,7 @@ def _report(graded, points):
     console.print(table)
     for repair in graded.repairs:
         console.print(f"Repaired: {repair}", markup=False)
+    console.print(f"Ran behind: {graded.result.tier}.")
     if graded.result.message:
         console.print(graded.result.message, markup=False)
     console.print(f"{earned:.3g} of {sum(points.values()):g} points, without the written answers.")

@@ -20,8 +20,8 @@ class Graded:
     result: sandbox.Result | None = None
 
 
-def grade(submitted, chapter, released, secret, limits=None):
-    """Grade the bytes of a submitted notebook of this chapter.
+def grade(submitted, chapter, released, secret, limits=None, tier=None):
+    """Grade the bytes of a submitted notebook of this chapter, behind the walls of `tier`.
 
     `released` is the student notebook as handed out. Raises Unreadable.
     """
@@ -30,7 +30,7 @@ def grade(submitted, chapter, released, secret, limits=None):
     listed = exercises.of_chapter(chapter.concept)
     seeds = {e.id: hidden_seed(secret, text, e.id) for e in listed}
     cases = {e.id: e.cases(seeds[e.id], hidden=True) for e in listed}
-    result = sandbox.run_submission(text, cases, limits)
+    result = sandbox.run_submission(text, cases, limits, tier)
     if result.status == "unreadable":
         raise Unreadable(result.message)
     return Graded(notebook, judge_all(listed, result, seeds), seeds, repairs, result)

@@ -21,8 +21,9 @@ from nbgrader.preprocessors import (
     SaveAutoGrades,
 )
 from sqlalchemy.exc import SAWarning
+from traitlets import Bool
 
-from grader import course_files, grade
+from grader import course_files, grade, tiers
 from grader.normalise import Unreadable, normalise, read_cells
 from grader.safe_html import clean, markdown_to_html
 from utils.chapters import find_chapter
@@ -113,6 +114,10 @@ class RunAndJudge(Execute):
     assignment is run as nbgrader runs it.
     """
 
+    trust_submissions = Bool(
+        False, help="Run submissions where nothing walls them off from your files and network."
+    ).tag(config=True)
+
     def preprocess(self, nb, resources, **kwargs):
         chapter = chapter_of(resources["nbgrader"]["assignment"])
         if chapter is None:
@@ -120,7 +125,10 @@ class RunAndJudge(Execute):
         root = Path.cwd()
         released = course_files.released(chapter, root)
         secret = course_files.secret(root)
-        graded = grade.grade(json.dumps(nb).encode(), chapter, released, secret)
+        tier = tiers.for_others(self.trust_submissions)
+        submitted = json.dumps(nb).encode()
+        graded = grade.grade(submitted, chapter, released, secret, tier=tier)
+        self.log.info("Ran behind: %s", graded.result.tier)
         judged = nbformat.from_dict(graded.notebook)
         _show(judged, graded)
         resources["verdicts"] = graded.verdicts

@@ -1,12 +1,14 @@
 """One submission in, answers out, nothing else.
 
-A submission runs in a process of its own, on a staged copy of what its chapter
-may use. Only inputs go in and only bytes come out, through the strict reader of
-`utils.wire`; an exit status never counts as success. A cell that kills or
-outlives the process costs its own exercise: the rest runs again without it.
+A submission runs in a process of its own, walled off by a tier of
+`grader.tiers`, on a staged copy of what its chapter may use. Only inputs go in
+and only bytes come out, through the strict reader of `utils.wire`; an exit
+status never counts as success. A cell that kills or outlives the process costs
+its own exercise: the rest runs again without it.
 """
 
 import base64
+import contextlib
 import io
 import os
 import queue
@@ -15,14 +17,15 @@ import signal
 import struct
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader import exercises
+import psutil
+
+from grader import exercises, tiers
 from grader.normalise import Unreadable, read_cells
 from utils import wire
 from utils.cases import Answer
@@ -45,7 +48,8 @@ class Limits:
 
     cell_seconds: float = 60.0
     notebook_seconds: float = 300.0
-    memory_bytes: int = 8 << 30
+    memory_bytes: int = 8 << 30  # of addresses, a process
+    resident_bytes: int = 4 << 30  # of memory, all processes together
     output_bytes: int = 64 << 20
 
 
@@ -74,32 +78,33 @@ class Result:
     official: set = field(default_factory=set)  # those that came from the exercise's own test cell
     cells: list = field(default_factory=list)  # [CellReport], one a code cell
     seconds: float = 0.0
-    tier: str = "process"
+    tier: str = ""
 
 
 class WorkerFailed(RuntimeError):
     """The process that runs submissions does not start on this machine; the text says why."""
 
 
-def run_submission(notebook_bytes, cases, limits=None):
+def run_submission(notebook_bytes, cases, limits=None, tier=None):
     """Run a notebook's code cells on `cases`, {exercise id: [Case]}, and return a Result.
 
     What is staged goes by the latest chapter among the exercises. Never raises
     for what is in the notebook; raises WorkerFailed when the worker cannot even
-    start, which is no student's fault.
+    start, which is no student's fault. `tier` is the wall around it, by default
+    the best of this machine.
     """
-    limits = limits or Limits()
+    limits, tier = limits or Limits(), tier or tiers.best()
     started = time.monotonic()
     try:
         reports, sources = _read(notebook_bytes)
     except Unreadable as error:
         return Result("unreadable", str(error))
-    result = Result("finished", cells=list(reports.values()))
+    result = Result("finished", cells=list(reports.values()), tier=tier.name)
     with tempfile.TemporaryDirectory(prefix="submission-") as folder:
         stage = _stage(Path(folder), cases)
         for _ in range(RUNS):
             left = limits.notebook_seconds - (time.monotonic() - started)
-            fatal = _run_once(stage, sources, result, reports, limits, left)
+            fatal = _run_once(tier, stage, sources, result, reports, limits, left)
             if fatal is None or left <= 0:
                 break
             sources.pop(fatal)
@@ -138,6 +143,8 @@ def _stage(folder, cases):
     (folder / "work").mkdir()
     inputs = {name: [case.to_wire() for case in listed] for name, listed in cases.items()}
     (folder / "inputs").write_bytes(wire.pack(inputs))
+    for path in (folder, *folder.rglob("*")):  # another user may have to read it
+        path.chmod(0o755 if path.is_dir() else 0o644)
     return folder
 
 
@@ -149,21 +156,20 @@ def staged_files(cases):
     return [*STAGED, *earlier, *(["glassbox.py"] if chapter > 4 else [])]
 
 
-def _command(stage):
+def _command(place):
     """A Python that sees the stage and the installed packages; no path file leads it here."""
-    packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    paths = [str(stage), *dict.fromkeys(packages)]
+    paths = [place, *tiers.packages()]
     start = f"import sys; sys.path[:0] = {paths!r}; from utils.worker import main; main()"
     return [sys.executable, "-I", "-S", "-c", start]
 
 
-def _environment(stage):
+def _environment(home):
     kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
     return kept | {
         "PATH": os.defpath,
-        "HOME": str(stage / "home"),
-        "IPYTHONDIR": str(stage / "home"),
-        "MPLCONFIGDIR": str(stage / "home"),
+        "HOME": home,
+        "IPYTHONDIR": home,
+        "MPLCONFIGDIR": home,
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
@@ -174,28 +180,48 @@ def _environment(stage):
 # ---- one run -----------------------------------------------------------------------------------
 
 
-def _run_once(stage, sources, result, reports, limits, seconds):
+def _run_once(tier, stage, sources, result, reports, limits, seconds):
     """Run the cells once. Returns the index of a cell that ended the process, or None."""
+    place = tier.stage_path(stage)
     request = {
         "cells": [(index, *source) for index, source in sources.items()],
-        "inputs": str(stage / "inputs"),
+        "inputs": f"{place}/inputs",
         "cell_seconds": limits.cell_seconds,
         "memory_bytes": limits.memory_bytes,
     }
-    process = subprocess.Popen(
-        _command(stage),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=_environment(stage),
-        cwd=stage / "work",
-        start_new_session=True,
-    )
+    home = tiers.HOME if tier.isolated else str(stage / "home")
+    with tier.launch(_command(place), _environment(home), stage) as launch:
+        process = subprocess.Popen(
+            launch.argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=launch.env,
+            cwd=stage / "work",
+            pass_fds=launch.pass_fds,
+            start_new_session=True,
+        )
     try:
         threading.Thread(target=_feed, args=(process, wire.pack(request)), daemon=True).start()
+        threading.Thread(target=_watch_memory, args=(process, limits), daemon=True).start()
         return _listen(process, result, reports, limits, seconds, set(sources))
     finally:
         _end(process)
+
+
+def _watch_memory(process, limits):
+    """End the process when it and all it started hold more memory than allowed."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        top = psutil.Process(process.pid)
+        while process.poll() is None:
+            held = 0
+            for one in [top, *top.children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    held += one.memory_info().rss
+            if held > limits.resident_bytes:
+                process.out_of_memory = True
+                _kill(process)
+            time.sleep(0.1)
 
 
 def _feed(process, data):
@@ -207,17 +233,21 @@ def _feed(process, data):
 
 
 def _end(process):
-    """Kill the process and its group. Its pipes are closed by those who read them.
+    """Kill the process and its group. Its pipe is closed by the thread that reads it.
 
-    A grandchild that left the group may live on and hold the pipe open: nothing
-    here waits for it.
+    Without walls a grandchild that left the group may live on and hold the
+    pipe open: nothing here waits for it.
     """
+    _kill(process)
+    process.wait()
+    process.stderr.close()
+
+
+def _kill(process):
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (AttributeError, ProcessLookupError, PermissionError):
         process.kill()
-    process.wait()
-    process.stderr.close()
 
 
 def _listen(process, result, reports, limits, seconds, to_run):
@@ -255,6 +285,10 @@ def _listen(process, result, reports, limits, seconds, to_run):
                 return None
             case ("broken", *_) if not ready:
                 raise WorkerFailed(_last_words(process))
+            case ("broken", *_) if getattr(process, "out_of_memory", False):
+                return _ended(
+                    result, reports, running, "died", "It took more memory than is allowed."
+                )
             case ("broken", str(status), str(words)):
                 return _ended(result, reports, running, status, words)
             case _:

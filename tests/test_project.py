@@ -32,7 +32,7 @@ def test_conda_and_pip_agree():
     project = PYPROJECT["project"]
     wanted = requirements(project["dependencies"] + project["optional-dependencies"]["test"])
     text = (ROOT / "environment.yml").read_text()
-    listed = requirements(re.findall(r"^  - ([a-z0-9-]+[<>=].*)$", text, re.MULTILINE))
+    listed = requirements(re.findall(r"^ +- ([a-z0-9-]+[<>=].*)$", text, re.MULTILINE))
     assert listed.pop("python") == project["requires-python"]
     assert listed == wanted
 
