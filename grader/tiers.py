@@ -7,6 +7,7 @@ holds, whatever the platform calls itself.
 
 import contextlib
 import functools
+import importlib.util
 import itertools
 import json
 import os
@@ -14,7 +15,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,9 +182,11 @@ def _visible():
     return [path for path in paths if not any(other in path.parents for other in paths)]
 
 
+@functools.cache
 def packages():
-    """The folders in which the installed packages lie."""
-    return list(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
+    """The folders in which the packages that a run needs lie, wherever they were installed."""
+    found = [importlib.util.find_spec(name).origin for name in ("numpy", "IPython", "matplotlib")]
+    return list(dict.fromkeys(str(Path(origin).parent.parent) for origin in found))
 
 
 def _hidden():

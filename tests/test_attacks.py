@@ -1,0 +1,189 @@
+"""Nothing a submission tries earns a point, brings anything out, or outlives its run."""
+
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from attacks import ATTACKS
+from students import CHAPTER
+
+from grader import exercises, tiers
+from grader.course_files import ROOT
+from grader.judge import verdict
+from grader.sandbox import Limits, run_submission
+from utils.cases import Answer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not tiers.best().isolated and "CI" not in os.environ,
+        reason="nothing here can wall code off",
+    ),
+]
+SOFTMAX = exercises.find("softmax")
+LIMITS = Limits(cell_seconds=3, notebook_seconds=25, memory_bytes=6 << 30, resident_bytes=1 << 30)
+WRONG = "import numpy as np\nfrom utils.check import check\ndef softmax(x, axis=-1):\n    return np.asarray(x) * 1.0"
+RIGHT = """
+import numpy as np
+from utils.check import check
+def softmax(x, axis=-1):
+    top = np.max(x, axis=axis, keepdims=True)
+    e = np.exp(x - np.where(np.isneginf(top), 0, top))
+    return e / np.maximum(e.sum(axis, keepdims=True), 1e-300)
+"""
+CHECK = 'check("softmax", softmax)'
+SECRET = "the canary sings"
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    """A file that must not be read and a port that must not be reached."""
+    canary = tmp_path_factory.mktemp("outside") / "canary"
+    canary.write_text(SECRET)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        yield canary, listener
+
+
+def notebook(*sources):
+    ids = {CHECK: "softmax"}
+    cells = [
+        {
+            "cell_type": "code",
+            "metadata": {"nbgrader": {"grade_id": ids[source]}} if source in ids else {},
+            "source": source,
+        }
+        for source in sources
+    ]
+    return json.dumps({"cells": cells}).encode()
+
+
+def run(*sources, limits=LIMITS):
+    return run_submission(notebook(*sources), {"softmax": SOFTMAX.cases("s", True)}, limits)
+
+
+def judged(result):
+    return verdict(SOFTMAX, result.answers.get("softmax", []), "s", hidden=True)
+
+
+def aimed(source, outside):
+    canary, listener = outside
+    port = listener.getsockname()[1]
+    return source.format(canary=canary, port=port, root=ROOT, pid=os.getpid())
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_gains_nothing(name, outside):
+    before = set(psutil.Process().children(recursive=True))
+    started = time.monotonic()
+    result = run(WRONG, aimed(ATTACKS[name], outside), CHECK, "print('the end')")
+    assert time.monotonic() - started < 60
+    assert judged(result).score == 0
+    shown = json.dumps([cell.outputs for cell in result.cells])
+    assert SECRET not in shown and "root:" not in shown and "it worked" not in shown
+    assert "<script" not in shown and len(shown) < 5_000_000
+    with pytest.raises(BlockingIOError):
+        outside[1].accept()
+    deadline = time.monotonic() + 5
+    while left := set(psutil.Process().children(recursive=True)) - before:
+        assert time.monotonic() < deadline, f"still running: {left}"
+        time.sleep(0.05)
+    assert outside[0].read_text() == SECRET
+
+
+def test_there_are_walls_and_they_were_tried():
+    assert tiers.best().isolated, tiers.self_test(tiers.Bubblewrap())
+    assert len(ATTACKS) >= 60
+    assert tiers.self_test(tiers.Plain()), "the probe finds nothing even without walls"
+    assert run(WRONG).tier == tiers.best().name
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_neighbours_of_attackers_get_what_they_earn(jobs, outside):
+    bad = ["forks for ever", "fills the scratch folder", "kills everything", "takes it bit by bit"]
+    batch = [(RIGHT, CHECK)]
+    for name in bad:
+        batch += [(WRONG, aimed(ATTACKS[name], outside), CHECK), (RIGHT, CHECK)]
+    with ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(lambda sources: run(*sources), batch))
+    assert [judged(result).score for result in results] == [1, 0] * len(bad) + [1]
+    alone = run(RIGHT, CHECK)
+    wire = [[a.to_wire() for a in result.answers["softmax"]] for result in (alone, *results[::2])]
+    assert all(repr(other) == repr(wire[0]) for other in wire)
+
+
+SYSTEM_PYTHON = Path(f"/usr/bin/python3.{sys.version_info.minor}")
+
+
+@pytest.mark.skipif(
+    os.name != "posix"
+    or os.geteuid() != 0
+    or not SYSTEM_PYTHON.exists()
+    or not shutil.which("setpriv"),
+    reason="needs root, to become somebody else, and a Python that everybody may run",
+)
+def test_an_ordinary_user_has_the_same_walls(tmp_path, outside):
+    """The self-test and a handful of attacks, as nobody."""
+    nobody = pwd.getpwnam("nobody")
+    names = [
+        "reads the canary",
+        "connects to the host",
+        "forks for ever",
+        "mounts",
+        "becomes root",
+        "asks a shell",
+    ]
+    sources = {name: aimed(ATTACKS[name], outside) for name in names}
+    code = f"""
+import sys
+sys.path[:0] = {[str(ROOT), str(ROOT / "tests"), *tiers.packages()]!r}
+import json
+import test_attacks as t
+from grader import tiers
+found = {{"walls": tiers.self_test(tiers.Bubblewrap()), "right": t.judged(t.run(t.RIGHT, t.CHECK)).score}}
+for name, source in {sources!r}.items():
+    result = t.run(t.WRONG, source, t.CHECK)
+    found[name] = [t.judged(result).score, t.SECRET in json.dumps([c.outputs for c in result.cells])]
+print(json.dumps(found))
+"""
+    command = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [*command, str(SYSTEM_PYTHON), "-c", code], env=env, capture_output=True, text=True, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("walls") == [] and found.pop("right") == 1
+    assert found == {name: [0, False] for name in names}
+
+
+def test_the_container_command_holds_the_walls(tmp_path):
+    """No engine runs here, so only the command is tested."""
+    launch = tiers.Container("docker").launch(
+        [sys.executable, "-c", "pass"], {"HOME": tiers.HOME}, tmp_path
+    )
+    line = " ".join(launch.argv)
+    for wall in ("--network none", "--read-only", "--cap-drop ALL", "no-new-privileges", "--pids-limit",
+                 "--memory", "--user 65534", f"{tmp_path}:/stage:ro"):  # fmt: skip
+        assert wall in line
+    assert launch.argv[-3:] == ["python", "-c", "pass"]
+
+
+def test_answers_of_the_honest_are_answers():
+    result = run(RIGHT, CHECK)
+    assert all(isinstance(a, Answer) for a in result.answers["softmax"]) and judged(result).passed
+    assert CHAPTER.concept == SOFTMAX.chapter
