@@ -173,6 +173,87 @@ def check(
     raise typer.Exit(_report(graded, course_files.points(released)))
 
 
+@app.command()
+def grade(
+    chapter: Annotated[str | None, typer.Argument(help="One chapter; all, if left out.")] = None,
+    submitted: Annotated[Path, typer.Option(help="Folder of submissions.")] = Path("submitted"),
+    jobs: Annotated[int, typer.Option(help="Submissions at a time.")] = os.cpu_count() or 1,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write each verdict here.")] = None,
+    judge_only: Annotated[bool, typer.Option(help="Judge kept answers again, run none.")] = False,
+    trust_submissions: Annotated[bool, typer.Option(help="Run them without walls, too.")] = False,
+):
+    """Grade a class: run what is new, judge everything, write the gradebook.
+
+    Submissions lie where nbgrader puts them: <student>/<chapter>/<chapter>.ipynb.
+    """
+    from grader import tiers
+
+    rows = []
+    try:
+        tier = None if judge_only else tiers.for_others(trust_submissions)
+        for one in [find_chapter(chapter)] if chapter else CHAPTERS:
+            rows += _grade_chapter(one, submitted, jobs, tier)
+    except (LookupError, tiers.NotIsolated) as error:
+        _stop(error.args[0])
+    except FileNotFoundError as error:
+        _stop(f"{error.filename} is missing: run this in the course's folder.")
+    if not rows:
+        _stop(f"There are no submissions in {submitted}/<student>/<chapter>/<chapter>.ipynb.")
+    if as_json:
+        as_json.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
+    raise typer.Exit(_report_class(rows, tier))
+
+
+def _grade_chapter(chapter, submitted, jobs, tier):
+    """Grade one chapter's submissions; their records. With no tier nothing is run."""
+    from grader import class_run, gradebook
+    from grader.store import Store
+
+    root = Path.cwd()
+    store = Store(root / ".course" / "results")
+    found = class_run.find(submitted, chapter)
+    if not found:
+        return []
+    class_run.prepare(found, chapter, root)
+    if tier:
+        _run_class(found, store, jobs, tier)
+    class_run.judge(found, store, chapter)
+    gradebook.write(found, chapter, root)
+    points = course_files.points(course_files.released(chapter, root))
+    return class_run.records(found, chapter, points)
+
+
+def _run_class(found, store, jobs, tier):
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from rich.progress import Progress
+
+    from grader import class_run
+
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+    with pool, Progress(*Progress.get_default_columns(), console=console) as bar:
+        task = bar.add_task(f"Running {len(found)} submissions", total=len(found))
+        class_run.run(found, store, pool, tier, lambda: bar.advance(task))
+
+
+def _report_class(rows, tier):
+    """Print a line for each student; the exit code is 3 if any could not be graded."""
+    table = Table("student", "chapter", "points", "does not pass, or why not")
+    students = dict.fromkeys((row["student"], row["chapter"]) for row in rows)
+    for student, chapter in students:
+        own = [row for row in rows if (row["student"], row["chapter"]) == (student, chapter)]
+        graded = [row for row in own if "exercise" in row]
+        points = sum(row["score"] for row in graded)
+        failed = [f"{row['exercise']} ({row['mistake']})" for row in graded if not row["passed"]]
+        words = own[0]["reason"] or ", ".join(failed)
+        table.add_row(escape(student), chapter, f"{points:.3g}" if graded else "", escape(words))
+    console.print(table)
+    if tier:
+        console.print(f"Ran behind: {tier.name}.")
+    return 3 if any("exercise" not in row for row in rows) else 0
+
+
 def _stop(message):
     console.print(message, style="red", markup=False, soft_wrap=True)
     raise typer.Exit(2)

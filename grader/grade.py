@@ -1,12 +1,18 @@
-"""One submission, from its bytes to verdicts: normalise, run, judge."""
+"""One submission, from its bytes to verdicts: normalise, run, judge.
+
+The middle step is a unit of work of its own: bytes in, bytes out, the same each
+time. So it can run anywhere, and its result can be kept and judged again.
+"""
 
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from grader import exercises, judge, sandbox
 from grader.normalise import Unreadable, normalise
+from utils import wire
+from utils.cases import Answer, Case
 
 
 @dataclass
@@ -20,20 +26,70 @@ class Graded:
     result: sandbox.Result | None = None
 
 
+@dataclass(frozen=True)
+class Unit:
+    """A submission made ready to run: what `run_unit` needs, and what its result is kept under."""
+
+    notebook: dict
+    repairs: list
+    seeds: dict
+    request: bytes
+
+    @property
+    def key(self):
+        return hashlib.sha256(self.request).hexdigest()
+
+
 def grade(submitted, chapter, released, secret, limits=None, tier=None):
     """Grade the bytes of a submitted notebook of this chapter, behind the walls of `tier`.
 
     `released` is the student notebook as handed out. Raises Unreadable.
     """
+    unit = make_unit(submitted, chapter, released, secret, limits)
+    return judged(unit, chapter, run_unit(unit.request, tier))
+
+
+def make_unit(submitted, chapter, released, secret, limits=None):
+    """Normalise a submission and draw its hidden cases. Raises Unreadable."""
     notebook, repairs = normalise(submitted, released)
     text = json.dumps(notebook, sort_keys=True).encode()
     listed = exercises.of_chapter(chapter.concept)
     seeds = {e.id: hidden_seed(secret, text, e.id) for e in listed}
-    cases = {e.id: e.cases(seeds[e.id], hidden=True) for e in listed}
-    result = sandbox.run_submission(text, cases, limits, tier)
+    cases = {e.id: [c.to_wire() for c in e.cases(seeds[e.id], hidden=True)] for e in listed}
+    request = wire.pack((text, cases, asdict(limits or sandbox.Limits())))
+    return Unit(notebook, repairs, seeds, request)
+
+
+def run_unit(request, tier=None):
+    """The bytes of the Result of one unit's bytes: all that a worker, wherever it is, has to do."""
+    text, cases, limits = wire.unpack(request, inputs=True)
+    cases = {name: [Case.from_wire(case) for case in listed] for name, listed in cases.items()}
+    return pack_result(sandbox.run_submission(text, cases, sandbox.Limits(**limits), tier))
+
+
+def pack_result(result):
+    answers = {name: [a.to_wire() for a in listed] for name, listed in result.answers.items()}
+    cells = json.dumps([asdict(report) for report in result.cells]).encode()
+    head = (result.status, result.message, result.seconds, result.tier)
+    return wire.pack((*head, answers, cells))
+
+
+def unpack_result(data):
+    *head, answers, cells = wire.unpack(data)
+    status, message, seconds, tier = head
+    answers = {name: [Answer.from_wire(a) for a in listed] for name, listed in answers.items()}
+    reports = [sandbox.CellReport(**report) for report in json.loads(cells)]
+    return sandbox.Result(status, message, answers, cells=reports, seconds=seconds, tier=tier)
+
+
+def judged(unit, chapter, data):
+    """The verdicts on a unit's result. Runs nobody's code."""
+    result = unpack_result(data)
     if result.status == "unreadable":
         raise Unreadable(result.message)
-    return Graded(notebook, judge_all(listed, result, seeds), seeds, repairs, result)
+    listed = exercises.of_chapter(chapter.concept)
+    verdicts = judge_all(listed, result, unit.seeds)
+    return Graded(unit.notebook, verdicts, unit.seeds, unit.repairs, result)
 
 
 def judge_all(listed, result, seeds):

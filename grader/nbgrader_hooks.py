@@ -1,6 +1,8 @@
 """What puts our sandbox, judge and cards into nbgrader; nbgrader itself is not edited."""
 
 import json
+import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -33,6 +35,8 @@ def configure(c):
     """Set up nbgrader's configuration for a course folder."""
     # nbgrader's own queries; nothing is lost, and a teacher cannot act on it
     warnings.filterwarnings("ignore", "Object of type <Submitted", SAWarning)
+    # nbgrader calls `alembic` by name, and finds it only where the environment is active
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     c.CourseDirectory.course_id = "attention"
     c.CourseDirectory.source_directory = "solutions"
     c.CourseDirectory.release_directory = "notebooks"
@@ -129,19 +133,18 @@ class RunAndJudge(Execute):
         submitted = json.dumps(nb).encode()
         graded = grade.grade(submitted, chapter, released, secret, tier=tier)
         self.log.info("Ran behind: %s", graded.result.tier)
-        judged = nbformat.from_dict(graded.notebook)
-        _show(judged, graded)
         resources["verdicts"] = graded.verdicts
-        return judged, resources
+        return shown(graded), resources
 
 
-def _show(notebook, graded):
-    """Put outputs into the cells: cards under the tests, text and plots under the others."""
+def shown(graded):
+    """The notebook with outputs: cards under the tests, text and plots under the other cells."""
+    notebook = nbformat.from_dict(graded.notebook)
     for report in graded.result.cells:
-        cell = notebook.cells[report.index]
         verdict = graded.verdicts.get(report.grade_id)
         outputs = [card_output(verdict)] if verdict else report.outputs
-        cell.outputs = [nbformat.from_dict(output) for output in outputs]
+        notebook.cells[report.index].outputs = [nbformat.from_dict(o) for o in outputs]
+    return notebook
 
 
 def card_output(verdict):

@@ -29,6 +29,7 @@ def normalise(submitted, released):
     repairs += doubled
     cells = [_restored(cell, wanted, repairs) for cell in cells]
     _insert_missing(cells, wanted, repairs)
+    _give_ids(cells)
     return {**released, "cells": cells}, repairs
 
 
@@ -169,6 +170,15 @@ def _insert_missing(cells, wanted, repairs):
         after = next((at[n] + 1 for n in reversed(names[:place]) if n in at), None)
         before = next((at[n] for n in names[place:] if n in at), len(cells))
         cells.insert(before if after is None else after, copy.deepcopy(wanted[name]))
+
+
+def _give_ids(cells):
+    """An id of its own for every cell, as the format asks."""
+    seen = set()
+    for number, cell in enumerate(cells):
+        if cell.get("id") in seen or "id" not in cell:
+            cell["id"] = f"cell-{number}"
+        seen.add(cell["id"])
 
 
 def _is_test(cell):

@@ -1,0 +1,157 @@
+"""A class graded as a whole: the same scores as one by one, resumable, and judged again without running."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+from nbgrader.api import Gradebook
+from students import CHAPTER, MIXED, MIXED_FINDS, fill, instructor_bytes
+
+from grader import class_run, tiers
+from grader.store import Store
+
+pytestmark = pytest.mark.slow
+NAME = CHAPTER.name
+CLASS = {
+    "ada": instructor_bytes,
+    "bob": lambda: fill({}),
+    "cy": lambda: fill(MIXED),
+    "dan": lambda: b"no notebook",
+    "Zoë": lambda: fill(MIXED | {"similarity": "import os\nos._exit(0)"}),
+}
+POINTS = {"ada": 14, "bob": 0, "cy": 6, "dan": 0, "Zoë": 5}
+
+
+@pytest.fixture
+def folder(course_folder):
+    for student, notebook in CLASS.items():
+        place = course_folder / "submitted" / student / NAME
+        place.mkdir(parents=True)
+        (place / f"{NAME}.ipynb").write_bytes(notebook())
+    return course_folder
+
+
+def course(folder, *arguments):
+    return [sys.executable, "-m", "grader.cli", "grade", *arguments], {
+        "cwd": folder,
+        "env": os.environ | {"PYTHONPATH": str(class_run.course_files.ROOT), "COLUMNS": "200"},
+    }
+
+
+def grade(folder, *arguments, code=0):
+    command, options = course(folder, *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr and "Warning" not in done.stderr
+    return done.stdout
+
+
+def book(folder):
+    """Everything a gradebook says of scores, as plain data."""
+    with Gradebook(f"sqlite:///{folder}/gradebook.db") as opened:
+        return {
+            (s.student_id, g.name): (g.auto_score, g.manual_score, g.needs_manual_grade)
+            for s in opened.assignment_submissions(NAME)
+            for n in s.notebooks
+            for g in n.grades
+        }
+
+
+def test_a_class_from_folder_to_gradebook(folder, run):
+    output = grade(folder, "1", "--jobs", "2", "--json", str(folder / "rows.json"))
+    assert "Ran behind: bubblewrap" in output and "the file is not JSON" in output
+    rows = json.loads((folder / "rows.json").read_text())
+    totals = dict.fromkeys(CLASS, 0)
+    for row in rows:
+        totals[row["student"]] += row["score"]
+        assert row["tier"] == "bubblewrap" and len(row["seed"]) == 64 and row["hash"]
+    assert totals == POINTS
+    found = {r["exercise"]: r["mistake"] for r in rows if r["student"] == "cy"}
+    assert found == MIXED_FINDS
+    ours = book(folder)
+    assert ours["cy", "why_soft"] == (None, None, True) and ours["bob", "why_soft"][0] == 0
+
+    grade(folder, "1", "--judge-only")
+    assert book(folder) == ours
+    run("nbgrader", "generate_feedback", NAME, cwd=folder)
+    page = (folder / "feedback" / "cy" / NAME / f"{NAME}.html").read_text()
+    assert "exp of a large score overflows" in page and "data:image/png;base64" in page
+    (folder / "submitted" / "dan" / NAME / f"{NAME}.ipynb").write_bytes(fill({}))
+    run("nbgrader", "autograde", NAME, "--force", cwd=folder)
+    assert book(folder) == ours, "nbgrader's own command finds other scores"
+
+
+def test_a_score_set_by_hand_stays(folder):
+    grade(folder, "1")
+    with Gradebook(f"sqlite:///{folder}/gradebook.db") as opened:
+        found = opened.find_grade("why_soft", NAME, NAME, "cy")
+        found.manual_score, found.needs_manual_grade = 1.5, False
+        opened.db.commit()
+    grade(folder, "1", "--judge-only")
+    assert book(folder)["cy", "why_soft"] == (None, 1.5, False)
+
+
+def test_what_was_killed_goes_on_where_it_was(folder):
+    """SIGKILL at random moments, then a run in peace: the gradebook of an undisturbed one."""
+    draw = random.Random(7)
+    for _ in range(6):
+        command, options = course(folder, "1", "--jobs", "2")
+        killed = subprocess.Popen(command, stdout=-3, stderr=-3, start_new_session=True, **options)
+        time.sleep(draw.uniform(0.5, 6))
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    grade(folder, "1")
+    disturbed = book(folder)
+    (folder / "gradebook.db").unlink()
+    grade(folder, "1")
+    assert book(folder) == disturbed
+
+
+def test_only_what_is_missing_is_run(folder):
+    store = Store(folder / ".course" / "results")
+    found = class_run.find(folder / "submitted", CHAPTER)
+    assert [one.student for one in found] == sorted(CLASS)
+    class_run.prepare(found, CHAPTER, folder)
+    with ThreadPoolExecutor(2) as pool:
+        class_run.run(found, store, pool, tiers.best())
+    assert all(one.ran for one in found)
+    (folder / "submitted" / "bob" / NAME / f"{NAME}.ipynb").write_bytes(fill({"why_soft": "new"}))
+    again = class_run.find(folder / "submitted", CHAPTER)
+    class_run.prepare(again, CHAPTER, folder)
+    with ThreadPoolExecutor(2) as pool:
+        class_run.run(again, store, pool, tiers.best())
+    assert [one.student for one in again if one.ran] == ["bob"]
+
+
+class Broken:
+    """An executor whose workers die."""
+
+    def submit(self, *arguments):
+        future = Future()
+        future.set_exception(RuntimeError("the machine went away"))
+        return future
+
+
+def test_an_executor_that_breaks_gives_reasons_and_no_zeros(folder):
+    found = class_run.find(folder / "submitted", CHAPTER)
+    class_run.prepare(found, CHAPTER, folder)
+    store = Store(folder / ".course" / "results")
+    class_run.run(found, store, Broken(), tiers.best())
+    class_run.judge(found, store, CHAPTER)
+    rows = class_run.records(found, CHAPTER, {})
+    assert all("the machine went away" in row["reason"] and "score" not in row for row in rows)
+
+
+def test_words_for_what_is_not_there(folder, tmp_path):
+    assert "no submissions" in grade(folder, "2", code=2)
+    assert "There are: 01" in grade(folder, "9", code=2)
+    empty = tmp_path / "empty"
+    (empty / "submitted" / "ada" / NAME).mkdir(parents=True)
+    (empty / "submitted" / "ada" / NAME / f"{NAME}.ipynb").write_bytes(fill({}))
+    assert "run this in the course's folder" in grade(empty, "1", code=2).replace("\n", " ")
