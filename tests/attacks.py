@@ -26,7 +26,7 @@ FILES = {
     "reads the solutions": "import glob\nprint([open(f).read() for f in glob.glob('{root}/solutions/*.py')])",
     "imports from the course's folder": "import sys\nsys.path.insert(0, '{root}')\nimport grader.judge",
     "opens the gradebook": "import sqlite3\nsqlite3.connect('{root}/gradebook.db').execute('select * from grade')",
-    "reads home": "import pathlib\nprint(sorted(pathlib.Path('/root').iterdir()))\nprint(open('/root/.profile').read())",
+    "reads home": "import pathlib\nprint([f.read_text() for f in pathlib.Path('/root').iterdir()])",
     "reads other processes": "import glob\nprint([open(f).read() for f in glob.glob('/proc/[0-9]*/environ')])",
     "writes to the system": "open('/usr/bin/owned', 'w')",
     "writes to the packages": "import numpy, os\nopen(os.path.dirname(numpy.__file__) + '/owned.py', 'w')",

@@ -1244,7 +1244,7 @@ ENOUGH = 0.05
 def _learn_query_cases(rng):
     for n, d, d_v in ((5, 3, 2), (4, 6, 7)):
         yield call("reaches the target", *_learnable(rng, n, d, d_v))
-    problem = _learnable(rng, 4, 3, 2)
+    problem = _learnable(rng, 4, 3, 2, few_steps=True)
     yield call("starts from zeros", *problem, steps=0)
     yield call("steps and lr", *problem, steps=1, lr=0.01)
     yield call("steps and lr", *problem, steps=10, lr=0.002)
@@ -1254,7 +1254,7 @@ def _learn_query_cases(rng):
     yield call("integers", *_learnable(rng, 4, 3, 2, integers=True))
 
 
-def _learnable(rng, n, d, d_v, steps=200, lr=1.0, integers=False):
+def _learnable(rng, n, d, d_v, steps=200, lr=1.0, integers=False, few_steps=False):
     """Keys, values and a target that the reference comes close to, and mistakes do not."""
     while True:
         keys, values = _signed(rng, n, d), _signed(rng, n, d_v)
@@ -1262,7 +1262,7 @@ def _learnable(rng, n, d, d_v, steps=200, lr=1.0, integers=False):
             keys, values = rng.integers(-2, 3, (n, d)), rng.integers(-3, 4, (n, d_v))
         target = right.soft_lookup(2 * _signed(rng, d), keys, values)[0]
         start = _loss(np.zeros(d), keys, values, target)
-        if start < 0.05 or not _tells_gradients_apart(keys, values, target):
+        if start < 0.05 or (few_steps and not _tells_gradients_apart(keys, values, target)):
             continue
         stale = -steps * lr * right.query_gradient(np.zeros(d), keys, values, target)
         if _loss(stale, keys, values, target) < 2 * ENOUGH * start:
