@@ -258,10 +258,8 @@ def _listen(process, result, reports, limits, seconds, to_run):
     )
     reader.start()
     running, ready, deadline = None, False, time.monotonic() + seconds
+    grace = limits.cell_seconds + 5  # a worker stops its cell by itself, unless it cannot
     while True:
-        grace = (
-            limits.cell_seconds + 5
-        )  # the worker stops a cell by itself; this is for when it cannot
         try:
             message = messages.get(timeout=max(0.0, min(grace, deadline - time.monotonic())))
         except queue.Empty:
@@ -286,9 +284,8 @@ def _listen(process, result, reports, limits, seconds, to_run):
             case ("broken", *_) if not ready:
                 raise WorkerFailed(_last_words(process))
             case ("broken", *_) if getattr(process, "out_of_memory", False):
-                return _ended(
-                    result, reports, running, "died", "It took more memory than is allowed."
-                )
+                words = "It took more memory than is allowed."
+                return _ended(result, reports, running, "died", words)
             case ("broken", str(status), str(words)):
                 return _ended(result, reports, running, status, words)
             case _:

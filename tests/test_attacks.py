@@ -124,12 +124,18 @@ def test_neighbours_of_attackers_get_what_they_earn(jobs, outside):
 SYSTEM_PYTHON = Path(f"/usr/bin/python3.{sys.version_info.minor}")
 
 
+def open_to_all(path):
+    """May everybody look into every folder above this one?"""
+    return all(folder.stat().st_mode & 0o005 == 0o005 for folder in (path, *path.parents))
+
+
 @pytest.mark.skipif(
     os.name != "posix"
     or os.geteuid() != 0
     or not SYSTEM_PYTHON.exists()
-    or not shutil.which("setpriv"),
-    reason="needs root, to become somebody else, and a Python that everybody may run",
+    or not shutil.which("setpriv")
+    or not all(open_to_all(Path(folder)) for folder in (ROOT, *tiers.packages())),
+    reason="needs root, to become somebody else, and a Python and a course that all may read",
 )
 def test_an_ordinary_user_has_the_same_walls(tmp_path, outside):
     """The self-test and a handful of attacks, as nobody."""

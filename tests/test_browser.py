@@ -182,7 +182,7 @@ def test_the_plane_by_mouse_and_keyboard(solved, page):
     seen = [summary.inner_text()]
 
     def changed():
-        _wait(lambda: summary.inner_text() != seen[-1], 10)
+        _wait(lambda: summary.inner_text() != seen[-1], 30)
         seen.append(summary.inner_text())
 
     box = handle.bounding_box()
@@ -223,14 +223,14 @@ def test_the_inspector_by_mouse_and_keyboard(solved, page, width):
     chosen.focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    _wait(lambda: "reads “patient”" in chosen.get_attribute("aria-label"), 10)
-    _wait(lambda: "0.209" in inspector.inner_text(), 10)
+    _wait(lambda: "reads “patient”" in chosen.get_attribute("aria-label"), 30)
+    _wait(lambda: "0.209" in inspector.inner_text(), 30)
     page.keyboard.press("Control+Home")
-    _wait(lambda: "“The” (1) reads “The” (1)" in chosen.get_attribute("aria-label"), 10)
+    _wait(lambda: "“The” (1) reads “The” (1)" in chosen.get_attribute("aria-label"), 30)
     inspector.locator("[role=gridcell]").nth(6 * 9 + 1).click()
-    _wait(lambda: "weight 0.629" in chosen.get_attribute("aria-label"), 10)
+    _wait(lambda: "weight 0.629" in chosen.get_attribute("aria-label"), 30)
     inspector.get_by_role("switch").or_(inspector.get_by_role("checkbox")).first.press("Space")
-    _wait(lambda: "weight 0.659" in chosen.get_attribute("aria-label"), 10)
+    _wait(lambda: "weight 0.659" in chosen.get_attribute("aria-label"), 30)
     last = inspector.locator("[role=gridcell]").nth(6 * 9 + 8).get_attribute("aria-label")
     assert "may not read" in last
     no_serious_findings(page)
