@@ -26,7 +26,7 @@ SECONDS_A_CASE = 5.0
 SECONDS_A_CHECK = 50.0  # less than the sandbox gives a cell, so that what there is arrives
 LATE = ("too slow", "not run")
 
-_passed = {}  # exercise id -> did its last check in this session pass
+_passed = {}  # exercise id -> did its last check in this kernel pass
 
 
 def check(exercise_id, candidate):
