@@ -116,7 +116,7 @@ HIDDEN = {
 }
 
 
-def _without_numbers(exercise, outcome):
+def _without_numbers(outcome):
     name = outcome.fault.name
     if name == "raises":
         error = outcome.answer.errors[0]
@@ -161,9 +161,8 @@ def _words(exercise, outcome, hidden):
     )
     hint = f" {hint}" if hint else ""
     if hidden:
-        return f"{_without_numbers(exercise, outcome)} in “{group}”.{hint}"
-    where = group if hidden else _inputs(exercise, outcome.case)
-    return f"{where}: {_sentence(fault.sentence, capital=False)}{hint}"
+        return f"{_without_numbers(outcome)} in “{group}”.{hint}"
+    return f"{_inputs(exercise, outcome.case)}: {_sentence(fault.sentence, capital=False)}{hint}"
 
 
 def _exception_hint(answer):

@@ -8,19 +8,19 @@ from nbgrader.api import Gradebook
 from nbgrader.apps import NbGrader
 from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
-from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
 from grader import nbgrader_hooks
 
 
-def write(submissions, chapter, root, db_url=None):
-    """Record what was graded; scores of this run replace earlier ones, a person's stay."""
-    config = Config()
-    nbgrader_hooks.configure(config)
+def write(submissions, chapter, root):
+    """Record what was graded; scores of this run replace earlier ones, a person's stay.
+
+    Where the gradebook is, the course folder's nbgrader_config.py says.
+    """
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
     config.CourseDirectory.root = str(root)
     config.NbGrader.log_level = "ERROR"
-    if db_url:
-        config.CourseDirectory.db_url = db_url
     course = CourseDirectory(config=config)
     _enter_chapter(chapter, course, config)
     for one in submissions:

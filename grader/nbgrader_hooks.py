@@ -83,16 +83,24 @@ def make_readable(assignment, student, notebooks):
         path = Path(name)
         submitted = path.read_bytes()
         try:
-            nbformat.reads(submitted.decode(), as_version=4)
-            continue
-        except Exception:  # whatever nbformat stumbles over
-            path.with_suffix(".ipynb.as_submitted").write_bytes(submitted)
-        try:
             cells = read_cells(submitted)
         except Unreadable as error:
             cells = [{"cell_type": "markdown", "metadata": {}, "source": str(error)}]
-        readable = {**course_files.released(chapter), "cells": cells, "nbformat_minor": 4}
+        else:
+            if _nbformat_reads(submitted):
+                continue
+        path.with_suffix(".ipynb.as_submitted").write_bytes(submitted)
+        released = course_files.released(chapter, Path.cwd())
+        readable = {**released, "cells": cells, "nbformat_minor": 4}
         path.write_text(json.dumps(readable), encoding="utf-8")
+
+
+def _nbformat_reads(submitted):
+    try:
+        nbformat.reads(submitted.decode(), as_version=4)
+    except Exception:  # whatever it stumbles over
+        return False
+    return True
 
 
 class Normalise(NbGraderPreprocessor):

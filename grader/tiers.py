@@ -8,9 +8,9 @@ holds, whatever the platform calls itself.
 import contextlib
 import functools
 import importlib.util
-import itertools
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -160,21 +160,16 @@ def _tool(name):
 
 def _drop_root():
     """As root: become a user whom nothing else runs as, for good."""
-    uid = str(FIRST_UID + (os.getpid() * 64 + next(_turns)) % 1_000_000)
+    uid = str(FIRST_UID + secrets.randbelow(10**9))
     drop = ["--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
     return [_tool("setpriv"), "--reuid", uid, "--regid", uid, *drop]
-
-
-_turns = itertools.count()
 
 
 @functools.cache
 def _visible():
     """The system and Python's own folders: what a run may read besides its stage."""
     system = ["/usr", "/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives", "/etc/fonts"]
-    system += [
-        f"/{name}" for name in ("lib", "lib64", "bin", "sbin") if not Path("/", name).is_symlink()
-    ]
+    system += [f"/{name}" for name in SYSTEM if not Path("/", name).is_symlink()]
     python = [sys.base_prefix, Path(sys.executable).parent, *packages()]
     if (marker := Path(sys.prefix) / "pyvenv.cfg").exists():
         python.append(marker)
@@ -285,7 +280,8 @@ def for_others(trusted=False):
         f"({'; '.join(self_test(Bubblewrap())) if sys.platform == 'linux' else 'it needs Linux'}), "
         "and there is no Docker or Podman. On Ubuntu, AppArmor may refuse user namespaces: "
         "sysctl kernel.apparmor_restrict_unprivileged_userns=0 allows them. If you trust every "
-        "submission with your files and network, say so: RunAndJudge.trust_submissions = True."
+        "submission with your files and network, say so: course grade --trust-submissions, or "
+        "c.RunAndJudge.trust_submissions = True in nbgrader_config.py."
     )
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import psutil
 import pytest
 from attacks import ATTACKS
-from students import CHAPTER
 
 from grader import exercises, tiers
 from grader.course_files import ROOT
@@ -192,4 +191,3 @@ def test_the_container_command_holds_the_walls(tmp_path):
 def test_answers_of_the_honest_are_answers():
     result = run(RIGHT, CHECK)
     assert all(isinstance(a, Answer) for a in result.answers["softmax"]) and judged(result).passed
-    assert CHAPTER.concept == SOFTMAX.chapter

@@ -87,6 +87,13 @@ def test_a_class_from_folder_to_gradebook(folder, run):
     assert book(folder) == ours, "nbgrader's own command finds other scores"
 
 
+def test_the_gradebook_is_where_the_course_says(folder):
+    with open(folder / "nbgrader_config.py", "a") as file:
+        file.write(f'get_config().CourseDirectory.db_url = "sqlite:///{folder}/elsewhere.db"\n')
+    grade(folder, "1")
+    assert (folder / "elsewhere.db").exists() and not (folder / "gradebook.db").exists()
+
+
 def test_a_score_set_by_hand_stays(folder):
     grade(folder, "1")
     with Gradebook(f"sqlite:///{folder}/gradebook.db") as opened:
