@@ -153,7 +153,7 @@ def check(
     """Grade your own notebook exactly as a teacher's run would, on hidden cases."""
     from grader.grade import grade
     from grader.normalise import Unreadable
-    from grader.sandbox import WorkerFailed
+    from grader.workers import WorkerFailed
 
     try:
         found = find_chapter(chapter)

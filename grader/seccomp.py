@@ -31,8 +31,13 @@ REFUSED = {
     "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
     "finit_module": (313, 273), "delete_module": (176, 106), "personality": (135, 92),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
-    "sethostname": (170, 161), "setdomainname": (171, 162),
+    "setpriority": (141, 140), "ioprio_set": (251, 30), "move_pages": (279, 239),
+    "migrate_pages": (256, 238), "sethostname": (170, 161), "setdomainname": (171, 162),
     "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None),
+}  # fmt: skip
+OWN_ONLY = {  # act on the process of their first argument, where 0 is the caller's own
+    "prlimit64": (302, 261), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
 }  # fmt: skip
 CLONE, CLONE3 = (56, 220), 435
 NEW_NAMESPACE = 0x7E020000  # every CLONE_NEW... flag of clone(2)
@@ -62,6 +67,14 @@ def program(machine=None):
     ]
     for number in numbers:
         code += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE | errno.EPERM)]
+    for pair in OWN_ONLY.values():
+        code += [
+            (EQUAL, 0, 4, pair[column]),
+            (LOAD, 0, 0, FIRST_ARGUMENT_AT),
+            (EQUAL, 1, 0, 0),
+            (RETURN, 0, 0, REFUSE | errno.EPERM),
+            (RETURN, 0, 0, ALLOW),
+        ]
     code += [
         (EQUAL, 0, 3, CLONE[column]),
         (LOAD, 0, 0, FIRST_ARGUMENT_AT),

@@ -51,6 +51,7 @@ class Plain:
 
     name = "not isolated"
     isolated = False
+    forks = False
 
     def stage_path(self, stage):
         return str(stage)
@@ -64,6 +65,7 @@ class Bubblewrap:
 
     name = "bubblewrap"
     isolated = True
+    forks = True  # a worker in it may serve one submission after another
 
     def stage_path(self, stage):
         return STAGE
@@ -111,6 +113,7 @@ class Container:
     """Docker or Podman, for macOS and Windows; needs an image that holds the packages."""
 
     isolated = True
+    forks = False
     image = "attention-course"
 
     def __init__(self, engine):

@@ -151,4 +151,72 @@ IN_PROCESS = {
     "answers at exit": "import atexit\nfrom utils import mailbox\natexit.register(lambda: mailbox.send(('end',)))",
     "says it is done": "from utils import mailbox\nmailbox.send(('end',))",
 }
-ATTACKS = FILES | PROCESSES | MEMORY | NETWORK | OUTPUT | IN_PROCESS
+# What aims at the submission that the same worker runs next.
+LURKS = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    while True:\n"
+NEIGHBOURS = {
+    "leaves files": (
+        "import os\nfor folder in ('/tmp', '/dev/shm', os.environ['HOME']):\n"
+        "    for name in ('numpy.py', 'sitecustomize.py', 'matplotlibrc', '.left'):\n"
+        "        open(os.path.join(folder, name), 'w').write('raise SystemExit')"
+    ),
+    "leaves a start-up file": (
+        "import os\nplace = os.environ['HOME'] + '/profile_default/startup'\nos.makedirs(place, exist_ok=True)\n"
+        "open(place + '/0.py', 'w').write('softmax = None')"
+    ),
+    "leaves folders nobody may open": (
+        "import os\nfor n in range(20):\n    os.makedirs(f'/tmp/{{n}}/x')\n    os.chmod(f'/tmp/{{n}}', 0)"
+    ),
+    "leaves a deep folder": "import os\nfor _ in range(3000):\n    os.mkdir('/tmp/d' if _ == 0 else 'd')\n    os.chdir('/tmp/d' if _ == 0 else 'd')",
+    "leaves a link to follow": "import os\nos.symlink('/stage', '/tmp/stage')\nos.symlink('/', '/dev/shm/root')",
+    "leaves a process that writes files": LURKS + "        open('/tmp/left', 'w').write('x')",
+    "leaves a process that kills": LURKS
+    + (
+        "        for name in os.listdir('/proc'):\n            if name.isdigit() and int(name) > 2:\n"
+        "                try:\n                    os.kill(int(name), 9)\n                except OSError:\n                    pass"
+    ),
+    "leaves many that fork": "import os\nfor _ in range(20):\n    if os.fork() == 0:\n        while True:\n            try:\n                os.fork()\n            except OSError:\n                pass",
+    "leaves stopped processes": "import os, signal\nfor _ in range(20):\n    if os.fork() == 0:\n        os.kill(os.getpid(), signal.SIGSTOP)",
+    "stops the worker": "import os, signal\nos.kill(os.getppid(), signal.SIGSTOP)",
+    "ends the worker": "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)",
+    "sends it every signal": "import os\nfor n in range(1, 65):\n    try:\n        os.kill(os.getppid(), n)\n    except OSError:\n        pass",
+    "takes away its limits": (
+        "import os, resource\nfor which in range(16):\n    try:\n        resource.prlimit(os.getppid(), which, (0, 0))\n"
+        "        print('it worked')\n    except (OSError, ValueError):\n        pass"
+    ),
+    "takes away its processors": "import os\nos.sched_setaffinity(os.getppid(), {{0}})\nprint('it worked')",
+    "makes it slow": "import os\nos.setpriority(os.PRIO_PROCESS, os.getppid(), 19)\nprint('it worked')",
+    "makes it idle": "import os\nos.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))\nprint('it worked')",
+    "offers it to the memory killer": "import os\nopen(f'/proc/{{os.getppid()}}/oom_score_adj', 'w').write('1000')\nprint('it worked')",
+    "reads the worker's memory": "import os\nopen(f'/proc/{{os.getppid()}}/mem', 'rb').read(1)\nprint('it worked')",
+    "writes the worker's memory": "import os\nopen(f'/proc/{{os.getppid()}}/mem', 'r+b')\nprint('it worked')",
+    "takes the worker's files": (
+        "import os\nfor n in range(64):\n    try:\n        os.open(f'/proc/{{os.getppid()}}/fd/{{n}}', os.O_RDWR)\n"
+        "        print('it worked')\n    except OSError:\n        pass"
+    ),
+    "speaks on the worker's socket": (
+        "import os, socket, stat\nfor n in range(64):\n    try:\n        if stat.S_ISSOCK(os.fstat(n).st_mode):\n"
+        "            socket.socket(fileno=n).send(b'clean')\n            print('it worked')\n    except OSError:\n        pass"
+    ),
+    "patches what is shared": (
+        "import builtins, numpy as np, utils.check, utils.wire\nnp.exp = np.max = None\nutils.check.collect = None\n"
+        "utils.wire.pack = None\nbuiltins.len = None"
+    ),
+    "changes what is inherited": (
+        "import os, signal, resource, gc\nos.environ['OMP_NUM_THREADS'] = '64'\nos.umask(0o777)\nos.chdir('/')\n"
+        "signal.signal(signal.SIGALRM, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))"
+    ),
+    "keeps its pipe": LURKS
+    + "        from utils import mailbox\n        mailbox.send(('answers', 'softmax', 'softmax', []))",
+    "ends too soon and goes on": (
+        "from utils import mailbox\nmailbox.send(('end',))\nimport time\nwhile True:\n"
+        "    open('/tmp/left', 'w').write('x')\n    mailbox.send(('answers', 'softmax', 'softmax', []))"
+    ),
+    "moves in open files": (
+        "import os\nfor n in range(3, 64):\n    try:\n        os.lseek(n, 7, os.SEEK_SET)\n    except OSError:\n        pass"
+    ),
+    "takes every port": (
+        "import os, socket, time\nif os.fork() == 0:\n    kept = []\n    for port in range(1024, 65536):\n        try:\n"
+        "            kept.append(socket.create_server(('127.0.0.1', port)))\n        except OSError:\n            pass\n    time.sleep(600)"
+    ),
+}
+ATTACKS = FILES | PROCESSES | MEMORY | NETWORK | OUTPUT | IN_PROCESS | NEIGHBOURS

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attacks import ATTACKS
+from attacks import ATTACKS, NEIGHBOURS
 
-from grader import exercises, tiers
+from grader import exercises, tiers, workers
 from grader.course_files import ROOT
 from grader.judge import verdict
 from grader.sandbox import Limits, run_submission
@@ -80,9 +80,17 @@ def aimed(source, outside):
     return source.format(canary=canary, port=port, root=ROOT, pid=os.getpid())
 
 
+def strangers():
+    """The processes below this one that are not the three of a worker that waits."""
+    waiting = [psutil.Process(worker.process.pid) for worker in workers._idle]
+    own = [{top, *top.children(recursive=True)} for top in waiting]
+    assert all(len(tree) == 3 for tree in own), own
+    return set(psutil.Process().children(recursive=True)).difference(*own)
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_gains_nothing(name, outside):
-    before = set(psutil.Process().children(recursive=True))
+    before = strangers()
     started = time.monotonic()
     result = run(WRONG, aimed(ATTACKS[name], outside), CHECK, "print('the end')")
     assert time.monotonic() - started < 60
@@ -93,10 +101,49 @@ def test_an_attack_gains_nothing(name, outside):
     with pytest.raises(BlockingIOError):
         outside[1].accept()
     deadline = time.monotonic() + 5
-    while left := set(psutil.Process().children(recursive=True)) - before:
+    while left := strangers() - before:
         assert time.monotonic() < deadline, f"still running: {left}"
         time.sleep(0.05)
     assert outside[0].read_text() == SECRET
+
+
+SPY = """
+import glob, os, resource, socket, sys
+print([os.listdir(folder) for folder in ("/tmp", "/dev/shm", os.environ["HOME"], ".")])
+print(len([name for name in os.listdir("/proc") if name.isdigit()]))
+print([resource.getrlimit(which) for which in range(16)])
+print(os.sched_getaffinity(0), os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0), oct(os.umask(0o22)))
+print(os.getcwd(), sorted(os.environ), len.__name__, np.exp(0.0), sys.path)
+print(sorted(os.listdir("/proc/self/fd"))[:-1], open("/proc/self/oom_score_adj").read())
+print([line for line in open("/proc/self/maps") if line.split()[1] == "rw-s"])
+from utils import plots
+plots.lines([1, 10], {"$x^2$": [1, 100]}, "a title", logx=True)
+socket.create_server(("127.0.0.1", 8080)).close()
+"""
+
+
+@pytest.fixture(scope="module")
+def alone():
+    workers.end_idle()
+    return traces(run(RIGHT, CHECK, SPY))
+
+
+def traces(result):
+    assert [cell.status for cell in result.cells] == ["ok"] * 3, result
+    return [repr(a.to_wire()) for a in result.answers["softmax"]], result.cells[2].outputs
+
+
+def test_a_worker_serves_one_after_the_other(alone):
+    again, pid = traces(run(RIGHT, CHECK, SPY)), workers._idle[0].process.pid
+    assert again == alone and traces(run(RIGHT, CHECK, SPY)) == alone
+    assert [worker.process.pid for worker in workers._idle] == [pid], "it was not used again"
+    assert "[[], [], []" in alone[1][0]["text"]
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_who_comes_next_notices_nothing(name, alone, outside):
+    run(WRONG, aimed(NEIGHBOURS[name], outside), CHECK)
+    assert traces(run(RIGHT, CHECK, SPY)) == alone
 
 
 def test_there_are_walls_and_they_were_tried():

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from students import CHAPTER, MIXED, MIXED_FINDS, fill, instructor_bytes, released
 
-from grader import exercises, sandbox
+from grader import exercises, listening, workers
 from grader.course_files import ROOT
 from grader.grade import grade, judge_all
 from grader.normalise import Unreadable
@@ -101,7 +101,7 @@ def test_nothing_of_the_grader_is_in_reach():
     assert [c.status for c in result.cells] == ["ok", *["error"] * 6, "ok"]
     listing = text(result)
     assert "worker.py" in listing and "glassbox.py" not in listing
-    assert str(sandbox.UTILS.parent) + "'" not in listing
+    assert str(workers.UTILS.parent) + "'" not in listing
     for index in (1, 2, 3, 4, 5):
         assert "ModuleNotFoundError" in text(result, index)
 
@@ -191,8 +191,9 @@ def test_nothing_waits_for_a_process_that_left_the_group():
 
 def test_a_worker_that_cannot_start_is_nobodys_zero(monkeypatch):
     command = [sys.executable, "-c", "import sys; sys.exit('no such interpreter')"]
-    monkeypatch.setattr(sandbox, "_command", lambda stage: command)
-    with pytest.raises(sandbox.WorkerFailed, match="no such interpreter"):
+    monkeypatch.setattr(workers.Worker, "_command", lambda self: command)
+    workers.end_idle()
+    with pytest.raises(workers.WorkerFailed, match="no such interpreter"):
         run_cells(SOFTMAX, CHECK)
 
 
@@ -260,9 +261,9 @@ def test_pictures_are_decoded_and_encoded_again():
     one = base64.b64decode(
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     )
-    assert base64.b64decode(sandbox._clean_png(one + b"<script>")).endswith(b"IEND\xaeB`\x82")
+    assert base64.b64decode(listening._clean_png(one + b"<script>")).endswith(b"IEND\xaeB`\x82")
     for bad in (b"GIF89a", b"", None, b"\x89PNG nonsense", "not base64!", 3, b"x" * (3 << 20)):
-        assert sandbox._clean_png(bad) is None
+        assert listening._clean_png(bad) is None
 
 
 def test_figures_are_not_run():
@@ -290,3 +291,9 @@ def test_hidden_inputs_do_not_come_back():
     )
     result = run_cells("from IPython.display import display" + steals, CHECK)
     assert verdict(result, "softmax").passed and result.cells[1].outputs == []
+
+
+def test_submissions_without_a_seed_do_not_all_draw_the_same_numbers():
+    draws = "import random\nimport numpy as np\nprint(random.random(), np.random.rand())"
+    drawn = {text(run_cells(draws)) for _ in range(2)}
+    assert len(drawn) == 2

@@ -1,10 +1,10 @@
-"""Runs a notebook's code cells, in a process of its own that a grader has started.
+"""Runs a notebook's code cells, in a process that a grader has started for them.
 
     python -c "from utils.worker import main; main()"   with a request (`utils.wire`) on stdin
 
-Standard output becomes the mailbox's pipe before any cell runs; what the cells
-print is captured and sent back cell by cell. No verdict is taken here, and
-nothing to take one with is in reach.
+Answers leave through the mailbox's pipe; what the cells print is captured and
+sent back cell by cell. No verdict is taken here, and nothing to take one with
+is in reach.
 """
 
 import base64
@@ -20,22 +20,44 @@ MAX_TEXT = 20_000
 
 
 def main():
-    """Read the request, run its cells in order, send a message before and after each."""
-    request = wire.unpack(sys.stdin.buffer.read())
-    _limit_resources(request["memory_bytes"])
-    os.environ[mailbox.PIPE] = str(os.dup(1))
-    os.environ[mailbox.INPUTS] = request["inputs"]
+    """Serve the one request on standard input; standard output becomes the pipe."""
+    request, pipe = sys.stdin.buffer.read(), os.dup(1)
+    shell = make_shell()
+    be_quiet()  # only now: what keeps the worker from starting should be heard
+    run(request, pipe, shell)
+
+
+def be_quiet():
+    """Nothing comes in or goes out by the standard streams from here on."""
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1):
+    for stream in (0, 1, 2):
         os.dup2(null, stream)
-    shell = _shell()
-    os.dup2(null, 2)  # only now: what keeps the worker from starting should be heard
+    os.close(null)
+
+
+def make_shell():
+    """An IPython shell without a terminal or a kernel: magics, display and plots work."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False  # else a thread and a database
+    config.InteractiveShell.xmode = "Plain"  # ten times as quick as tracebacks with context
+    return InteractiveShell.instance(config=config)
+
+
+def run(request, pipe, shell):
+    """Run the request's cells in order; a message goes down the pipe before and after each."""
+    request = wire.unpack(request)
+    _limit_resources(request["memory_bytes"])
+    os.environ[mailbox.PIPE] = str(pipe)
+    mailbox.inputs = request["inputs"]
     mailbox.send(("ready",))
     for index, grade_id, source in request["cells"]:
         mailbox.cell = grade_id
         mailbox.send(("started", index))
         started = time.monotonic()
-        status, outputs = _run(shell, source, request["cell_seconds"])
+        status, outputs = _run_cell(shell, source, request["cell_seconds"])
         mailbox.send(("finished", index, status, time.monotonic() - started, outputs))
     mailbox.send(("end",))
 
@@ -57,16 +79,7 @@ def _limit_resources(memory_bytes):
             resource.setrlimit(name, (limit, limit))
 
 
-def _shell():
-    """An IPython shell without a terminal or a kernel: magics, display and plots work."""
-    from IPython.core.interactiveshell import InteractiveShell
-
-    shell = InteractiveShell.instance()
-    shell.history_manager.enabled = False
-    return shell
-
-
-def _run(shell, source, seconds):
+def _run_cell(shell, source, seconds):
     """(status, outputs) of one cell; status is "ok", "error" or "too slow"."""
     from IPython.core.displayhook import CapturingDisplayHook
     from IPython.utils.capture import capture_output
