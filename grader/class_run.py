@@ -1,13 +1,31 @@
 """A class: every submission of a chapter, run in parallel and judged."""
 
+import hashlib
 import json
-from concurrent.futures import as_completed
-from dataclasses import dataclass
+import os
+import tempfile
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader import course_files
-from grader.grade import Graded, Unit, judged, make_unit, run_unit
+from grader import course_files, tiers
+from grader.grade import judged, make_unit, run_unit, unpack_result, with_outputs
 from grader.normalise import Unreadable
+from grader.store import Store
+from utils.chapters import Chapter
+
+
+@dataclass
+class Finished:
+    """What the gradebook and a report are made of; small, and plain data.
+
+    `scores` has the points of each graded cell, None where a person has to
+    mark it; `unanswered` names written answers that were left as released.
+    """
+
+    scores: dict = field(default_factory=dict)
+    unanswered: list = field(default_factory=list)
+    rows: list = field(default_factory=list)
 
 
 @dataclass
@@ -16,10 +34,8 @@ class Submission:
 
     student: str
     path: Path
-    unit: Unit | None = None
-    graded: Graded | None = None
+    finished: Finished | None = None
     reason: str = ""
-    ran: bool = False  # in this run, and not in an earlier one
 
 
 def find(folder, chapter):
@@ -28,85 +44,152 @@ def find(folder, chapter):
     return [Submission(path.parent.parent.name, path) for path in paths]
 
 
-def prepare(submissions, chapter, root):
-    """Make a unit of work of each; what cannot be read gets its reason and an empty notebook."""
-    released, secret = course_files.released(chapter, root), course_files.secret(root)
-    for one in submissions:
-        try:
-            submitted = one.path.read_bytes()
-            one.unit = make_unit(submitted, chapter, released, secret)
-        except (OSError, Unreadable) as error:
-            one.reason = str(error)
-            note = {"cell_type": "markdown", "metadata": {}, "source": one.reason}
-            empty = json.dumps({"cells": [note]}).encode()
-            one.unit = make_unit(empty, chapter, released, secret)
+@dataclass(frozen=True)
+class Run:
+    """How a class is graded.
 
-
-def run(submissions, store, executor, tier, progress=lambda: None):
-    """Run each unit that the store does not hold yet; `progress` is called after each.
-
-    What an executor cannot run gets its reason; the others go on.
+    `pool` prepares and judges, `executor` runs the units: the same, or many
+    machines, or None where only what has been run before is to be judged.
+    `trusted` submissions run without walls, too; `isolated` results are
+    wanted where one that ran without walls is to be run again.
     """
-    missing = {}
-    for one in submissions:
-        if store.get(one.unit.key) is None:
-            missing.setdefault(one.unit.key, []).append(one)
-        else:
-            progress()
-    futures = {
-        executor.submit(run_unit, ones[0].unit.request, tier): ones for ones in missing.values()
-    }
-    for future in as_completed(futures):
-        ones = futures[future]
-        try:
-            store.put(ones[0].unit.key, future.result())
-        except Exception as error:  # whatever an executor's worker died of
-            for one in ones:
-                one.reason = f"It could not be run: {error}"
-        for one in ones:
-            one.ran = True
-            progress()
 
+    chapter: Chapter
+    root: Path
+    store: Store
+    pool: Executor
+    executor: Executor | None
+    pages: Path  # nbgrader's autograded folder
+    trusted: bool = False
+    isolated: bool = False
 
-def judge(submissions, store, chapter):
-    """Judge every submission whose result the store holds. Runs nobody's code."""
-    for one in submissions:
-        data = store.get(one.unit.key)
-        if data is not None:
-            one.graded = judged(one.unit, chapter, data)
-        elif not one.reason:
+    def grade(self, submissions, at_a_time, progress=lambda: None):
+        """Grade all, so many at a time; `progress` is called after each.
+
+        What cannot be read is graded as an empty notebook, what cannot be run
+        gets its reason, and the others go on.
+        """
+        with ThreadPoolExecutor(at_a_time) as threads:
+            for done in as_completed([threads.submit(self._grade, one) for one in submissions]):
+                done.result()
+                progress()
+
+    def _grade(self, one):
+        """Prepare, run unless that was done before, judge."""
+        task = (_prepare, one.path, self.chapter, self.root)
+        unit, one.reason, digest = self.pool.submit(*task).result()
+        data = self._result_of(one, unit)
+        if data is None:
+            return
+        page = self.pages / one.student / self.chapter.name / one.path.name
+        task = (_finish, unit, data, self.chapter, self.root, page)
+        one.finished = self.pool.submit(*task).result()
+        for row in one.finished.rows:
+            row.update(student=one.student, reason=one.reason, sha256=digest)
+
+    def _result_of(self, one, unit):
+        """The bytes of the unit's result; None, with a reason, where there is none to be had."""
+        data = self.store.get(unit.key)
+        if data and not (self.isolated and unpack_result(data).tier == tiers.Plain.name):
+            return data
+        if self.executor is None:
             one.reason = "It has not been run yet."
+            return None
+        try:
+            data = self.executor.submit(run_for_others, unit.request, self.trusted).result()
+        except Exception as error:  # whatever an executor's worker died of
+            one.reason = f"It could not be run: {error}"
+            return None
+        self.store.put(unit.key, data)
+        return data
 
 
-def records(submissions, chapter, points):
-    """One dict a student and exercise: all that a report or an export may want."""
+def run_for_others(request, trusted):
+    """Run a unit, wherever this is, behind the walls of the machine it is on."""
+    return run_unit(request, tiers.for_others(trusted))
+
+
+def _prepare(path, chapter, root):
+    """(unit, reason, SHA-256 of the file); what cannot be read gets a reason and an empty unit."""
+    released, secret = course_files.released(chapter, root), course_files.secret(root)
+    submitted = b""
+    try:
+        submitted = path.read_bytes()
+        return make_unit(submitted, chapter, released, secret), "", _sha256(submitted)
+    except (OSError, Unreadable) as error:
+        note = {"cell_type": "markdown", "metadata": {}, "source": str(error)}
+        empty = json.dumps({"cells": [note]}).encode()
+        return make_unit(empty, chapter, released, secret), str(error), _sha256(submitted)
+
+
+def _sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def _finish(unit, data, chapter, root, page):
+    """Judge a result and write the notebook that feedback is made of."""
+    graded, released = judged(unit, chapter, data), course_files.released(chapter, root)
+    worth = course_files.points(released)
+    scores = {name: verdict.score * worth[name] for name, verdict in graded.verdicts.items()}
+    sources = {_grade_id(cell): cell["source"] for cell in graded.notebook["cells"]}
+    unanswered = []
+    for cell in released["cells"]:
+        meta = cell["metadata"].get("nbgrader", {})
+        if meta.get("solution") and sources[meta["grade_id"]] == cell["source"]:
+            unanswered.append(meta["grade_id"])
+        if meta.get("solution") and meta.get("grade"):
+            scores[meta["grade_id"]] = 0.0 if meta["grade_id"] in unanswered else None
+    _write_if_new(page, json.dumps(with_outputs(graded), indent=1, ensure_ascii=False).encode())
+    return Finished(scores, unanswered, _rows(unit, graded, chapter, worth))
+
+
+def _grade_id(cell):
+    return cell["metadata"].get("nbgrader", {}).get("grade_id")
+
+
+def _write_if_new(path, data):
+    if path.exists() and path.read_bytes() == data:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, fresh = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(fresh, path)
+
+
+def _rows(unit, graded, chapter, worth):
+    """One dict an exercise: all that a report or an export may want, but whose it is."""
+    common = {
+        "chapter": chapter.name,
+        "hash": unit.key,
+        "tier": graded.result.tier,
+        "repairs": graded.repairs,
+    }
+    seconds = dict.fromkeys(worth, 0.0)
+    for report in graded.result.cells:
+        name = report.grade_id.removesuffix("_solution")
+        if name in seconds:
+            seconds[name] += report.seconds
+    return [
+        common
+        | {
+            "exercise": name,
+            "score": verdict.score * worth[name],
+            "maximum": worth[name],
+            "passed": verdict.passed,
+            "mistake": verdict.mistake,
+            "message": verdict.message,
+            "seed": unit.seeds[name],
+            "seconds": round(seconds[name], 3),
+        }
+        for name, verdict in graded.verdicts.items()
+    ]
+
+
+def records(submissions, chapter):
+    """The rows of all; of a submission that was not graded, one row with the reason."""
     rows = []
     for one in submissions:
-        if one.graded is None:
-            rows.append({"student": one.student, "chapter": chapter.name, "reason": one.reason})
-            continue
-        result = one.graded.result
-        common = {
-            "student": one.student,
-            "chapter": chapter.name,
-            "hash": one.unit.key,
-            "tier": result.tier,
-            "repairs": one.graded.repairs,
-            "reason": one.reason,
-        }
-        for name, verdict in one.graded.verdicts.items():
-            seconds = sum(c.seconds for c in result.cells if c.grade_id == name)
-            rows.append(
-                common
-                | {
-                    "exercise": name,
-                    "score": verdict.score * points[name],
-                    "maximum": points[name],
-                    "passed": verdict.passed,
-                    "mistake": verdict.mistake,
-                    "message": verdict.message,
-                    "seed": one.unit.seeds[name],
-                    "seconds": round(seconds, 3),
-                }
-            )
+        missing = {"student": one.student, "chapter": chapter.name, "reason": one.reason}
+        rows += one.finished.rows if one.finished else [missing]
     return rows

@@ -1,5 +1,6 @@
 """The `course` command."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
+from rich.progress import ProgressColumn
 from rich.table import Table
+from rich.text import Text
 
 from grader import course_files
 from utils import progress
@@ -174,70 +177,140 @@ def check(
 
 
 @app.command()
+def intake(
+    path: Annotated[Path, typer.Argument(help="A zip, a folder or an nbgrader exchange.")],
+    submitted: Annotated[Path, typer.Option(help="Folder of submissions.")] = Path("submitted"),
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write decisions here.")] = None,
+):
+    """Put what Canvas, Moodle, nbgrader or a person handed over where `course grade` finds it."""
+    from grader.arrivals import Unknown
+    from grader.intake import STATUSES, printable, take
+
+    try:
+        decisions = take(path, submitted, Path.cwd())
+    except Unknown as error:
+        _stop(printable(str(error)))
+    except FileNotFoundError as error:
+        _stop(f"{error.filename} is missing: run this in the course's folder.")
+    except OSError as error:
+        _stop(printable(str(error)))
+    rows = [one.record() for one in decisions]
+    if as_json:
+        as_json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    table = Table("student", "file", "what happened", "reason")
+    for row in sorted(rows, key=lambda row: STATUSES.index(row["status"])):
+        if row["status"] != "taken":
+            words = (row[key] for key in ("student", "entry", "status", "reason"))
+            table.add_row(*(escape(printable(word)) for word in words))
+    if table.rows:
+        console.print(table)
+    counts = {status: sum(row["status"] == status for row in rows) for status in STATUSES}
+    console.print(", ".join(f"{count} {status}" for status, count in counts.items()) + ".")
+    raise typer.Exit(3 if counts["refused"] else 0)
+
+
+@app.command()
 def grade(
     chapter: Annotated[str | None, typer.Argument(help="One chapter; all, if left out.")] = None,
     submitted: Annotated[Path, typer.Option(help="Folder of submissions.")] = Path("submitted"),
-    jobs: Annotated[int, typer.Option(help="Submissions at a time.")] = os.cpu_count() or 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
+    dask: Annotated[str, typer.Option(help="Run them on the workers of this scheduler.")] = "",
     as_json: Annotated[Path | None, typer.Option("--json", help="Write each verdict here.")] = None,
     judge_only: Annotated[bool, typer.Option(help="Judge kept answers again, run none.")] = False,
+    require_isolation: Annotated[
+        bool, typer.Option(help="Nothing that ran without walls.")
+    ] = False,
     trust_submissions: Annotated[bool, typer.Option(help="Run them without walls, too.")] = False,
 ):
     """Grade a class: run what is new, judge everything, write the gradebook.
 
     Submissions lie where nbgrader puts them: <student>/<chapter>/<chapter>.ipynb.
     """
-    from grader import tiers
+    from grader import gradebook, tiers
 
+    trusted = trust_submissions and not require_isolation
     rows = []
     try:
-        tier = None if judge_only else tiers.for_others(trust_submissions)
-        for one in [find_chapter(chapter)] if chapter else CHAPTERS:
-            rows += _grade_chapter(one, submitted, jobs, tier)
-    except (LookupError, tiers.NotIsolated) as error:
-        _stop(error.args[0])
-    except FileNotFoundError as error:
-        _stop(f"{error.filename} is missing: run this in the course's folder.")
+        if not (judge_only or dask):
+            tiers.for_others(trusted)
+        with _executors(jobs, dask, judge_only) as (pool, executor, at_a_time):
+            options = {"pool": pool, "executor": executor, "trusted": trusted}
+            options["isolated"] = require_isolation
+            for one in [find_chapter(chapter)] if chapter else CHAPTERS:
+                rows += _grade_chapter(one, submitted, at_a_time, options)
+    except (LookupError, tiers.NotIsolated, gradebook.StaleGradebook, OSError) as error:
+        _stop(_words(error))
     if not rows:
         _stop(f"There are no submissions in {submitted}/<student>/<chapter>/<chapter>.ipynb.")
     if as_json:
         as_json.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
-    raise typer.Exit(_report_class(rows, tier))
+    raise typer.Exit(_report_class(rows))
 
 
-def _grade_chapter(chapter, submitted, jobs, tier):
-    """Grade one chapter's submissions; their records. With no tier nothing is run."""
-    from grader import class_run, gradebook
-    from grader.store import Store
-
-    root = Path.cwd()
-    store = Store(root / ".course" / "results")
-    found = class_run.find(submitted, chapter)
-    if not found:
-        return []
-    class_run.prepare(found, chapter, root)
-    if tier:
-        _run_class(found, store, jobs, tier)
-    class_run.judge(found, store, chapter)
-    gradebook.write(found, chapter, root)
-    points = course_files.points(course_files.released(chapter, root))
-    return class_run.records(found, chapter, points)
+def _words(error):
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing: run this in the course's folder."
+    return str(error.args[0] if isinstance(error, LookupError) else error)
 
 
-def _run_class(found, store, jobs, tier):
+@contextlib.contextmanager
+def _executors(jobs, dask, judge_only):
+    """(pool, executor, submissions at a time): `jobs` processes, or the workers of a scheduler."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from rich.progress import Progress
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(ProcessPoolExecutor(jobs, get_context("spawn")))
+        if judge_only:
+            yield pool, None, 2 * jobs
+        elif dask:
+            client = stack.enter_context(_dask_client(dask))
+            yield pool, client.get_executor(), 2 * sum(client.nthreads().values())
+        else:
+            yield pool, pool, 2 * jobs
 
-    from grader import class_run
 
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
-    with pool, Progress(*Progress.get_default_columns(), console=console) as bar:
-        task = bar.add_task(f"Running {len(found)} submissions", total=len(found))
-        class_run.run(found, store, pool, tier, lambda: bar.advance(task))
+def _dask_client(address):
+    try:
+        from distributed import Client
+    except ImportError:
+        _stop("Dask is not installed here: pip install 'attention-course[dask]'.")
+    try:
+        return Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        _stop(f"There is no Dask scheduler at {address}: {error}")
 
 
-def _report_class(rows, tier):
+def _grade_chapter(chapter, submitted, at_a_time, options):
+    """Grade one chapter's submissions; their records."""
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from grader import class_run, gradebook
+
+    root = Path.cwd()
+    found = class_run.find(submitted, chapter)
+    if not found:
+        return []
+    course = gradebook.course_of(root)
+    gradebook.enter_chapter(chapter, root, course)
+    pages = root / course.autograded_directory
+    run = class_run.Run(chapter, root, course_files.results(root), pages=pages, **options)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), _Rate())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(chapter.name, total=len(found))
+        run.grade(found, at_a_time, lambda: bar.advance(task))
+    gradebook.write(found, chapter, course)
+    return class_run.records(found, chapter)
+
+
+class _Rate(ProgressColumn):
+    """Submissions a second, of those that are done."""
+
+    def render(self, task):
+        return Text(f"{task.finished_speed or task.speed or 0:.1f}/s", style="progress.data.speed")
+
+
+def _report_class(rows):
     """Print a line for each student; the exit code is 3 if any could not be graded."""
     table = Table("student", "chapter", "points", "does not pass, or why not")
     students = dict.fromkeys((row["student"], row["chapter"]) for row in rows)
@@ -249,9 +322,24 @@ def _report_class(rows, tier):
         words = own[0]["reason"] or ", ".join(failed)
         table.add_row(escape(student), chapter, f"{points:.3g}" if graded else "", escape(words))
     console.print(table)
-    if tier:
-        console.print(f"Ran behind: {tier.name}.")
+    behind = sorted({row["tier"] for row in rows if row.get("tier")})
+    console.print(f"Ran behind: {', '.join(behind) or 'nothing'}.")
     return 3 if any("exercise" not in row for row in rows) else 0
+
+
+@app.command()
+def doctor():
+    """Look for what makes grading fail. Run it in the course's folder."""
+    from grader.doctor import examine
+
+    findings = examine(Path.cwd())
+    for one in findings:
+        sign = {True: "✓", False: "✗", None: "–"}[one.ok]
+        # the remedy stands alone on its line, unwrapped, to be copied
+        remedy = f"\n    {one.remedy}" if one.remedy else ""
+        words = f"{sign} {one.name}: {one.found}{remedy}"
+        console.print(words, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(int(any(one.ok is False for one in findings)))
 
 
 def _stop(message):

@@ -1,4 +1,4 @@
-"""What a course folder holds: the released notebooks, their points, the secret."""
+"""What a course folder holds: the released notebooks, their points, results, the secret."""
 
 import contextlib
 import json
@@ -6,6 +6,8 @@ import os
 import secrets
 import tempfile
 from pathlib import Path
+
+from grader.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,6 +25,11 @@ def points(notebook):
     """{exercise id: points} of a notebook's test cells."""
     metas = [cell["metadata"].get("nbgrader", {}) for cell in notebook["cells"]]
     return {m["grade_id"]: m["points"] for m in metas if m.get("grade") and not m.get("solution")}
+
+
+def results(root):
+    """The store of results that a course folder keeps."""
+    return Store(root / ".course" / "results")
 
 
 def secret(root=ROOT):

@@ -82,7 +82,7 @@ def _shows(exercise, mistake, outcome):
     and the answer right, which clears it; False where nothing can be said.
     """
     with np.errstate(all="ignore"):
-        (wrong,) = collect([outcome.case], mistake.candidate, twice=False)
+        (wrong,) = collect([outcome.case], mistake.candidate, watch=False)
     if not find_fault(exercise, outcome.case, wrong, outcome.wanted):
         return False
     if not outcome.fault:

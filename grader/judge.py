@@ -1,6 +1,5 @@
 """Answers + reference -> verdict; `judge` alone also collects the answers, in this process."""
 
-import functools
 import warnings
 from dataclasses import dataclass, field
 
@@ -49,12 +48,12 @@ def judge(exercise_id, candidate, seed=0, hidden=False, failed=()):
     Raises LookupError, naming the nearest ids, for an unknown exercise.
     """
     exercise = exercises.find(exercise_id)
-    answers = collect(exercise.cases(seed, hidden), candidate)
-    return verdict(exercise, answers, seed, hidden, failed)
+    cases = exercise.cases(seed, hidden)
+    return verdict(exercise, cases, collect(cases, candidate), hidden, failed)
 
 
-def verdict(exercise, answers, seed=0, hidden=False, failed=(), stopped=""):
-    """The verdict on answers to the exercise's cases of this seed, wherever they were collected.
+def verdict(exercise, cases, answers, hidden=False, failed=(), stopped=""):
+    """The verdict on answers to these cases of the exercise, wherever they were collected.
 
     `stopped` says, where it is known, what kept answers from coming.
     """
@@ -62,11 +61,11 @@ def verdict(exercise, answers, seed=0, hidden=False, failed=(), stopped=""):
         return _no_answer(exercise, failed, stopped)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _verdict(exercise, answers, seed, hidden, failed)
+        return _verdict(exercise, cases, answers, hidden, failed)
 
 
-def _verdict(exercise, answers, seed, hidden, failed):
-    outcomes = _outcomes(exercise, answers, seed, hidden)
+def _verdict(exercise, cases, answers, hidden, failed):
+    outcomes = _outcomes(exercise, cases, answers)
     groups, traces = _groups(exercise, outcomes)
     partial = groups[exercise.groups[0]] and not exercise.all_or_nothing
     score = sum(groups.values()) / len(groups) if partial else 0.0
@@ -102,20 +101,13 @@ def _builds_on(exercise, failed):
 # ---- from answers to outcomes ------------------------------------------------------------
 
 
-def _outcomes(exercise, answers, seed, hidden):
+def _outcomes(exercise, cases, answers):
     by_name = {answer.case: answer for answer in answers}
     outcomes = []
-    for case, wanted in zip(*_wanted(exercise.id, seed, hidden), strict=True):
+    for case, wanted in zip(cases, collect(cases, exercise.reference, watch=False), strict=True):
         answer = by_name.get(case.name, Answer(case.name, "not run"))
         outcomes.append(Outcome(case, answer, wanted, find_fault(exercise, case, answer, wanted)))
     return outcomes
-
-
-@functools.lru_cache(maxsize=64)
-def _wanted(exercise_id, seed, hidden):
-    exercise = exercises.find(exercise_id)
-    cases = exercise.cases(seed, hidden)
-    return cases, collect(cases, exercise.reference, twice=False)
 
 
 # ---- from outcomes to groups, score and words ------------------------------------------------

@@ -138,26 +138,11 @@ class RunAndJudge(Execute):
         released = course_files.released(chapter, root)
         secret = course_files.secret(root)
         tier = tiers.for_others(self.trust_submissions)
-        submitted = json.dumps(nb).encode()
-        graded = grade.grade(submitted, chapter, released, secret, tier=tier)
+        store = course_files.results(root)
+        graded = grade.grade(json.dumps(nb).encode(), chapter, released, secret, tier, store)
         self.log.info("Ran behind: %s", graded.result.tier)
         resources["verdicts"] = graded.verdicts
-        return shown(graded), resources
-
-
-def shown(graded):
-    """The notebook with outputs: cards under the tests, text and plots under the other cells."""
-    notebook = nbformat.from_dict(graded.notebook)
-    for report in graded.result.cells:
-        verdict = graded.verdicts.get(report.grade_id)
-        outputs = [card_output(verdict)] if verdict else report.outputs
-        notebook.cells[report.index].outputs = [nbformat.from_dict(o) for o in outputs]
-    return notebook
-
-
-def card_output(verdict):
-    data = {"text/plain": repr(verdict), "text/html": verdict._repr_html_()}
-    return {"output_type": "display_data", "data": data, "metadata": {}}
+        return nbformat.from_dict(grade.with_outputs(graded)), resources
 
 
 class SaveVerdicts(SaveAutoGrades):

@@ -190,10 +190,8 @@ class Warm(Worker):
     def start(self, request):
         request_read, request_write = os.pipe()
         answers_read, answers_write = os.pipe()
-        try:
+        with contextlib.suppress(OSError):  # it has died: the pipes say so
             socket.send_fds(self._socket, [b"run"], [request_read, answers_write])
-        except OSError:
-            pass  # it has died; the pipes say so
         os.close(request_read)
         os.close(answers_write)
         pipe = open(request_write, "wb")  # noqa: SIM115

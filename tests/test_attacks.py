@@ -29,6 +29,7 @@ pytestmark = [
     ),
 ]
 SOFTMAX = exercises.find("softmax")
+CASES = SOFTMAX.cases("s", hidden=True)
 LIMITS = Limits(cell_seconds=3, notebook_seconds=25, memory_bytes=6 << 30, resident_bytes=1 << 30)
 WRONG = "import numpy as np\nfrom utils.check import check\ndef softmax(x, axis=-1):\n    return np.asarray(x) * 1.0"
 RIGHT = """
@@ -67,11 +68,11 @@ def notebook(*sources):
 
 
 def run(*sources, limits=LIMITS):
-    return run_submission(notebook(*sources), {"softmax": SOFTMAX.cases("s", True)}, limits)
+    return run_submission(notebook(*sources), {"softmax": CASES}, limits)
 
 
 def judged(result):
-    return verdict(SOFTMAX, result.answers.get("softmax", []), "s", hidden=True)
+    return verdict(SOFTMAX, CASES, result.answers.get("softmax", []), hidden=True)
 
 
 def aimed(source, outside):

@@ -13,8 +13,7 @@ import pytest
 from nbgrader.api import Gradebook
 from students import CHAPTER, MIXED, MIXED_FINDS, fill, instructor_bytes
 
-from grader import class_run, tiers
-from grader.store import Store
+from grader import class_run, course_files, tiers
 
 pytestmark = pytest.mark.slow
 NAME = CHAPTER.name
@@ -40,7 +39,7 @@ def folder(course_folder):
 def course(folder, *arguments):
     return [sys.executable, "-m", "grader.cli", "grade", *arguments], {
         "cwd": folder,
-        "env": os.environ | {"PYTHONPATH": str(class_run.course_files.ROOT), "COLUMNS": "200"},
+        "env": os.environ | {"PYTHONPATH": str(course_files.ROOT), "COLUMNS": "200"},
     }
 
 
@@ -120,20 +119,37 @@ def test_what_was_killed_goes_on_where_it_was(folder):
     assert book(folder) == disturbed
 
 
-def test_only_what_is_missing_is_run(folder):
-    store = Store(folder / ".course" / "results")
+class Counting(ThreadPoolExecutor):
+    """An executor that counts what it is asked to run."""
+
+    asked = 0
+
+    def submit(self, *task):
+        self.asked += 1
+        return super().submit(*task)
+
+
+def run_class(folder, executor, **options):
     found = class_run.find(folder / "submitted", CHAPTER)
-    assert [one.student for one in found] == sorted(CLASS)
-    class_run.prepare(found, CHAPTER, folder)
+    store = course_files.results(folder)
     with ThreadPoolExecutor(2) as pool:
-        class_run.run(found, store, pool, tiers.best())
-    assert all(one.ran for one in found)
-    (folder / "submitted" / "bob" / NAME / f"{NAME}.ipynb").write_bytes(fill({"why_soft": "new"}))
-    again = class_run.find(folder / "submitted", CHAPTER)
-    class_run.prepare(again, CHAPTER, folder)
-    with ThreadPoolExecutor(2) as pool:
-        class_run.run(again, store, pool, tiers.best())
-    assert [one.student for one in again if one.ran] == ["bob"]
+        class_run.Run(
+            CHAPTER, folder, store, pool, executor, folder / "autograded", **options
+        ).grade(found, 2)
+    return {one.student: one for one in found}
+
+
+def test_only_what_is_missing_is_run(folder):
+    with Counting(2) as executor:
+        assert list(run_class(folder, executor)) == sorted(CLASS)
+        assert executor.asked == len(CLASS)
+        (folder / "submitted" / "bob" / NAME / f"{NAME}.ipynb").write_bytes(
+            fill({"why_soft": "new"})
+        )
+        found = run_class(folder, executor)
+        assert executor.asked == len(CLASS) + 1
+    points = {name: sum(row["score"] for row in one.finished.rows) for name, one in found.items()}
+    assert points == pytest.approx(POINTS)
 
 
 class Broken:
@@ -146,13 +162,36 @@ class Broken:
 
 
 def test_an_executor_that_breaks_gives_reasons_and_no_zeros(folder):
-    found = class_run.find(folder / "submitted", CHAPTER)
-    class_run.prepare(found, CHAPTER, folder)
-    store = Store(folder / ".course" / "results")
-    class_run.run(found, store, Broken(), tiers.best())
-    class_run.judge(found, store, CHAPTER)
-    rows = class_run.records(found, CHAPTER, {})
+    found = run_class(folder, Broken())
+    rows = class_run.records(found.values(), CHAPTER)
     assert all("the machine went away" in row["reason"] and "score" not in row for row in rows)
+
+
+def test_without_walls_nothing_is_run_and_nothing_believed(folder, monkeypatch):
+    monkeypatch.setattr(tiers, "best", tiers.Plain)
+    with ThreadPoolExecutor(1) as executor:
+        refused = run_class(folder, executor)
+        assert all("wall off" in one.reason and not one.finished for one in refused.values())
+        trusted = run_class(folder, executor, trusted=True)
+        assert {row["tier"] for row in trusted["ada"].finished.rows} == {"not isolated"}
+        wanted = run_class(folder, executor, isolated=True)
+        assert all("wall off" in one.reason and not one.finished for one in wanted.values())
+    monkeypatch.undo()
+    with ThreadPoolExecutor(1) as executor:
+        again = run_class(folder, executor, isolated=True)
+    assert {row["tier"] for row in again["ada"].finished.rows} == {tiers.best().name}
+
+
+def test_other_cells_than_those_handed_out_are_told_before_anything_runs(folder):
+    grade(folder, "1")
+    path = folder / "notebooks" / NAME / f"{NAME}.ipynb"
+    notebook = json.loads(path.read_text())
+    next(c for c in notebook["cells"] if c["metadata"].get("nbgrader"))["metadata"]["nbgrader"][
+        "grade_id"
+    ] = "other"
+    path.write_text(json.dumps(notebook))
+    output = grade(folder, "1", code=2)
+    assert f"nbgrader db assignment remove {NAME} --force" in output and path.exists()
 
 
 def test_words_for_what_is_not_there(folder, tmp_path):

@@ -45,7 +45,7 @@ def test_no_two_mistakes_look_the_same(exercise_id):
     exercise = ALL[exercise_id]
     with np.errstate(all="ignore"):
         answers = {
-            m.name: collect(exercise.cases(), m.candidate, twice=False) for m in exercise.mistakes
+            m.name: collect(exercise.cases(), m.candidate, watch=False) for m in exercise.mistakes
         }
     for (a, first), (b, second) in itertools.combinations(answers.items(), 2):
         told_apart = any(

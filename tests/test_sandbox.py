@@ -39,7 +39,7 @@ def run_cells(*sources, limits=QUICK):
 
 
 def verdict(result, exercise_id):
-    return judge_all(LISTED, result, {e.id: 0 for e in LISTED})[exercise_id]
+    return judge_all(LISTED, result, cases())[exercise_id]
 
 
 def text(result, index=0):

@@ -52,7 +52,7 @@ ANSWERS = st.builds(
 @given(st.sampled_from(list(ALL)), st.lists(ANSWERS, max_size=12), st.booleans())
 def test_any_answers_get_a_verdict(exercise_id, answers, hidden):
     kept = [Answer.from_wire(unpack(pack(answer.to_wire()))) for answer in answers]
-    found = verdict(ALL[exercise_id], kept, hidden=hidden)
+    found = verdict(ALL[exercise_id], ALL[exercise_id].cases(0, hidden), kept, hidden)
     assert 0 <= found.score <= 1 and found.message
     assert found._repr_html_() and repr(found)
 

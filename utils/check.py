@@ -50,10 +50,11 @@ def check(exercise_id, candidate):
         raise CheckFailed(f"{exercise_id}: {verdict.message}".replace("\n", " "))
 
 
-def collect(cases, candidate, seconds=SECONDS_A_CASE, twice=True):
+def collect(cases, candidate, seconds=SECONDS_A_CASE, watch=True):
     """The candidate's answers to `cases`, in order: a list of Answer.
 
-    Each case is called twice with the same objects, unless `twice` is false.
+    To `watch` is to call each case twice with the same objects, and to see
+    whether they change; the grader leaves it out where the code is its own.
     Nothing the candidate prints, warns or draws is shown. After a case that
     was too slow the others are not run.
     """
@@ -62,29 +63,31 @@ def collect(cases, candidate, seconds=SECONDS_A_CASE, twice=True):
         for case in cases:
             late = time.monotonic() > deadline or (answers and answers[-1].status in LATE)
             late = Answer(case.name, "not run") if late else None
-            answers.append(late or _ask(case, candidate, seconds, twice))
+            answers.append(late or _ask(case, candidate, seconds, watch))
     return answers
 
 
-def _ask(case, candidate, seconds, twice):
+def _ask(case, candidate, seconds, watch):
     if case.drive == "value":
         return Answer(case.name, "returned", _snapshot(candidate))
     if not callable(candidate):
         return Answer(case.name, "not callable", _snapshot(candidate))
     args, kwargs = _alive(case)
-    before = _parts(args, kwargs)
+    before = _parts(args, kwargs) if watch else {}
     try:
         with time_limit(seconds):
             first = _snapshot(candidate(*args, **kwargs))
-            after = _parts(args, kwargs)
-            second = _call_again(candidate, case, args, kwargs) if twice else first
+            if not watch:
+                return Answer(case.name, "returned", first)
+            changed = _changed(before, _parts(args, kwargs))
+            second = _call_again(candidate, case, args, kwargs)
     except TooSlow:
         return Answer(case.name, "too slow")
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _raised(case, error, candidate, _changed(before, _parts(args, kwargs)))
-    changed = _changed(before, after)
+        changed = _changed(before, _parts(args, kwargs)) if watch else ()
+        return _raised(case, error, candidate, changed)
     again = None if pack(first) == pack(second) else second
     return Answer(case.name, "returned", first, changed=changed, again=again)
 

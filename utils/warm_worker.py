@@ -64,13 +64,13 @@ def _import_ahead():
 
     import utils.check
     import utils.plots
-    import utils.widgets  # noqa: F401
+    import utils.widgets
 
-    plt.uninstall_repl_displayhook()  # draws every picture once more, before it is shown
     decades = np.logspace(-3, 3, 7)
     utils.plots.lines(decades, {"$x$": decades, "y": decades}, "x", "x", "y", logx=True, logy=True)
     print_figure(plt.gcf(), "png")
     plt.close("all")
+    plt.uninstall_repl_displayhook()  # it draws every picture once more, before it is shown
 
 
 def _import_torch():

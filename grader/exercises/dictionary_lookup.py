@@ -1267,9 +1267,21 @@ def _learnable(rng, n, d, d_v, steps=200, lr=1.0, integers=False, few_steps=Fals
         stale = -steps * lr * right.query_gradient(np.zeros(d), keys, values, target)
         if _loss(stale, keys, values, target) < 2 * ENOUGH * start:
             continue
-        found = right.learn_query(keys, values, target, steps, lr)
+        found = _descend(keys, values, target, steps, lr)
         if _loss(found, keys, values, target) < 0.1 * ENOUGH * start:
             return keys, values, target
+
+
+def _descend(keys, values, target, steps, lr):
+    """Where the reference gets to, in a quarter of its time: many problems are tried for one."""
+    query = np.zeros(keys.shape[1])
+    for _ in range(steps):
+        scores = keys @ query
+        weights = np.exp(scores - scores.max())
+        weights /= weights.sum()
+        slope = values @ (weights @ values - target)
+        query -= lr * ((weights * (slope - weights @ slope)) @ keys)
+    return query
 
 
 def _tells_gradients_apart(keys, values, target):

@@ -6,7 +6,7 @@ import numpy as np
 def as_floating(x):
     """`x` as an array, integers and booleans turned into float64."""
     x = np.asarray(x)
-    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.float64)
+    return x if x.dtype.kind == "f" else x.astype(np.float64)
 
 
 def hard_lookup(query, keys, values):
