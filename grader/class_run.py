@@ -10,7 +10,7 @@ from pathlib import Path
 
 from grader import course_files, tiers
 from grader.grade import judged, make_unit, run_unit, unpack_result, with_outputs
-from grader.normalise import Unreadable
+from grader.normalise import Unreadable, grade_id
 from grader.store import Store
 from utils.chapters import Chapter
 
@@ -131,7 +131,7 @@ def _finish(unit, data, chapter, root, page):
     graded, released = judged(unit, chapter, data), course_files.released(chapter, root)
     worth = course_files.points(released)
     scores = {name: verdict.score * worth[name] for name, verdict in graded.verdicts.items()}
-    sources = {_grade_id(cell): cell["source"] for cell in graded.notebook["cells"]}
+    sources = {grade_id(cell): cell["source"] for cell in graded.notebook["cells"]}
     unanswered = []
     for cell in released["cells"]:
         meta = cell["metadata"].get("nbgrader", {})
@@ -141,10 +141,6 @@ def _finish(unit, data, chapter, root, page):
             scores[meta["grade_id"]] = 0.0 if meta["grade_id"] in unanswered else None
     _write_if_new(page, json.dumps(with_outputs(graded), indent=1, ensure_ascii=False).encode())
     return Finished(scores, unanswered, _rows(unit, graded, chapter, worth))
-
-
-def _grade_id(cell):
-    return cell["metadata"].get("nbgrader", {}).get("grade_id")
 
 
 def _write_if_new(path, data):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from grader import arrivals, course_files
 from grader.arrivals import EARLIEST, Arrival
-from grader.normalise import Unreadable, _by_content, _grade_id, read_cells
+from grader.normalise import Unreadable, by_content, grade_id, read_cells
 from grader.store import Store
 from utils.chapters import CHAPTERS, Chapter
 
@@ -100,7 +100,7 @@ def printable(text):
 
 
 def _cells(notebook):
-    return {_grade_id(cell): cell for cell in notebook["cells"] if _grade_id(cell)}
+    return {grade_id(cell): cell for cell in notebook["cells"] if grade_id(cell)}
 
 
 def _examined(path, arrival, released, store):
@@ -125,11 +125,11 @@ def recognise(cells, labels, released):
 
     `released` is {chapter: {grade_id: cell}}; None if nothing tells.
     """
-    ids = {_grade_id(cell) for cell in cells}
+    ids = {grade_id(cell) for cell in cells}
     tests = (
         lambda chapter: len(ids & released[chapter].keys()),
         lambda chapter: chapter.name in labels,
-        lambda chapter: sum(_by_content(c, released[chapter]) in released[chapter] for c in cells),
+        lambda chapter: sum(by_content(c, released[chapter]) in released[chapter] for c in cells),
     )
     for test in tests:
         fits = {chapter: test(chapter) for chapter in released}

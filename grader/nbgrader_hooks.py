@@ -26,6 +26,7 @@ from sqlalchemy.exc import SAWarning
 from traitlets import Bool
 
 from grader import course_files, grade, tiers
+from grader.exports import SafeCsv
 from grader.normalise import Unreadable, normalise, read_cells
 from grader.safe_html import clean, markdown_to_html
 from utils.chapters import find_chapter
@@ -59,6 +60,7 @@ def configure(c):
         AssignLatePenalties,
         CheckCellMetadata,
     ]
+    c.ExportApp.plugin_class = SafeCsv
     c.HTMLExporter.sanitize_html = True
     c.HTMLExporter.filters = {"clean_html": clean, "markdown2html": markdown_to_html}
 

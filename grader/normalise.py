@@ -23,7 +23,7 @@ def normalise(submitted, released):
     Raises Unreadable.
     """
     cells = read_cells(submitted)
-    wanted = {_grade_id(cell): cell for cell in released["cells"] if _grade_id(cell)}
+    wanted = {grade_id(cell): cell for cell in released["cells"] if grade_id(cell)}
     repairs = _identify(cells, wanted)
     cells, doubled = _once_each(cells, wanted)
     repairs += doubled
@@ -91,19 +91,20 @@ def _as_type(cell, cell_type):
     return {**cell, **code, "cell_type": cell_type}
 
 
-def _grade_id(cell):
+def grade_id(cell):
+    """The id that nbgrader's metadata give a cell, or None."""
     name = cell["metadata"].get("nbgrader", {}).get("grade_id")
     return name if isinstance(name, str) else None
 
 
 def _identify(cells, wanted):
     """Give back the grade_id to cells whose metadata an editor has dropped; the repairs made."""
-    repairs, present = [], {_grade_id(cell) for cell in cells}
+    repairs, present = [], {grade_id(cell) for cell in cells}
     by_cell_id = {cell["id"]: name for name, cell in wanted.items()}
     for cell in cells:
-        if _grade_id(cell) is not None:
+        if grade_id(cell) is not None:
             continue
-        name = by_cell_id.get(cell.get("id")) or _by_content(cell, wanted)
+        name = by_cell_id.get(cell.get("id")) or by_content(cell, wanted)
         if name in wanted and name not in present:
             cell["metadata"]["nbgrader"] = {"grade_id": name}
             present.add(name)
@@ -111,7 +112,7 @@ def _identify(cells, wanted):
     return repairs
 
 
-def _by_content(cell, wanted):
+def by_content(cell, wanted):
     """The id of a solution or a test by what stands in it: `def softmax(`, `check("softmax", `."""
     source = cell["source"]
     if test := re.match(r'check\("(\w+)", ', source):
@@ -127,14 +128,14 @@ def _once_each(cells, wanted):
     """The cells with every released id on at most one: of several, the last that was worked on."""
     chosen, repairs = {}, []
     for index, cell in enumerate(cells):
-        name = _grade_id(cell)
+        name = grade_id(cell)
         if name in chosen:
             repairs.append(f"{name} stood twice; the last one that was filled in counts.")
         if name in wanted and (name not in chosen or cell["source"] != wanted[name]["source"]):
             chosen[name] = index
     kept = []
     for index, cell in enumerate(cells):
-        name = _grade_id(cell)
+        name = grade_id(cell)
         if name is not None and chosen.get(name) == index:
             kept.append(cell)
         elif name is None or name not in wanted:
@@ -146,7 +147,7 @@ def _once_each(cells, wanted):
 
 
 def _restored(cell, wanted, repairs):
-    name = _grade_id(cell)
+    name = grade_id(cell)
     if name is None:
         return cell
     original = copy.deepcopy(wanted[name])
@@ -163,7 +164,7 @@ def _insert_missing(cells, wanted, repairs):
     """Put back each released cell that is gone, after the one it followed or before the next."""
     names = list(wanted)
     for place, name in enumerate(names):
-        at = {_grade_id(cell): index for index, cell in enumerate(cells)}
+        at = {grade_id(cell): index for index, cell in enumerate(cells)}
         if name in at:
             continue
         repairs.append(f"{name} was missing; it was put back as released.")

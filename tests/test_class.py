@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,34 @@ def test_only_what_is_missing_is_run(folder):
         assert executor.asked == len(CLASS) + 1
     points = {name: sum(row["score"] for row in one.finished.rows) for name, one in found.items()}
     assert points == pytest.approx(POINTS)
+
+
+@pytest.fixture
+def cluster():
+    """A Dask cluster of two processes that share no memory with this one."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(processes=True, **options) as started:
+        yield started
+
+
+def test_many_machines_find_what_one_does(folder, cluster):
+    grade(folder, "1", "--json", str(folder / "here.json"))
+    here = book(folder)
+    shutil.rmtree(folder / ".course" / "results")
+    (folder / "gradebook.db").unlink()
+    address = cluster.scheduler_address
+    output = grade(folder, "1", "--dask", address, "--json", str(folder / "there.json"))
+    assert "Ran behind: bubblewrap" in output and book(folder) == here
+    rows = [json.loads((folder / name).read_text()) for name in ("here.json", "there.json")]
+    for row in (*rows[0], *rows[1]):
+        row.pop("seconds", None)
+    assert rows[0] == rows[1]
+
+
+def test_a_scheduler_that_is_not_there_is_told(folder):
+    assert "no Dask scheduler at" in grade(folder, "1", "--dask", "tcp://127.0.0.1:9", code=2)
+    assert "no Dask scheduler at" in grade(folder, "1", "--dask", "nonsense://", code=2)
 
 
 class Broken:

@@ -40,10 +40,14 @@ def make_shell():
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    class Shell(InteractiveShell):
+        def enable_gui(self, gui=None):
+            """There are no windows here; `%matplotlib inline` asks for none."""
+
     config = Config()
     config.HistoryManager.enabled = False  # else a thread and a database
     config.InteractiveShell.xmode = "Plain"  # ten times as quick as tracebacks with context
-    return InteractiveShell.instance(config=config)
+    return Shell.instance(config=config)
 
 
 def run(request, pipe, shell):
