@@ -1,18 +1,26 @@
 """How long a class takes: stock `nbgrader autograde` and `course grade`, on the same notebooks.
 
-    python benchmarks/grading.py --size 12 --jobs 2 [--torch] [--write]
+    python benchmarks/grading.py --size 24 --jobs 2 [--torch] [--again 1000] [--write]
 
-Both grade the same synthetic class of chapter 1 in one run on one machine: solved, untouched and
-half-right notebooks in turn. Stock nbgrader runs each in a kernel and gives all or nothing a test
-cell; so what is compared is which test cells get full marks. With --torch every notebook imports
-torch first. With --write the figures go to benchmarks/results/.
+Both grade the same synthetic class of chapter 1 in one run on one machine. Each student draws, an
+exercise at a time, the solution, a mistake or nothing. Stock nbgrader runs each notebook in a
+kernel and gives all or nothing a test cell; so what is compared is which test cells get full marks.
+
+--torch   every notebook imports torch first
+--again   so many submissions are graded, and then judged once more from what was kept
+--write   the figures go to benchmarks/results/
 """
 
 import argparse
+import inspect
+import itertools
 import json
 import os
 import platform
+import random
+import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,19 +35,14 @@ c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
 c.GenerateAssignment.force = True
 """
-HALF = {  # exercise: what a student might leave in its cell
-    "similarity": "def similarity(query, keys):\n    return np.inner(query, keys)",
-    "softmax": "def softmax(x, axis=-1):\n    e = np.exp(x)\n"
-    "    return e / e.sum(axis, keepdims=True)",
-    "cat_sat_output": "cat_sat_output = [0.14, 0.58, 0.28]",
-}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=12)
+    parser.add_argument("--size", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--again", type=int, default=0)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -53,51 +56,164 @@ def main():
 
 
 def measure(folder, options):
-    stock, ours = folder / "stock", folder / "ours"
-    for place in (stock, ours):
-        make_course(place, options)
+    size, jobs = options.size, options.jobs
+    figures = {
+        "date": str(date.today()),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "notebooks": size,
+        "jobs": jobs,
+        "torch": options.torch,
+    }
+    stock, ours = (make_course(folder / name, size, options.torch) for name in ("stock", "ours"))
     (stock / "nbgrader_config.py").write_text(STOCK)
     timed(stock, "nbgrader", "generate_assignment", NAME)
     stock_seconds = timed(stock, "nbgrader", "autograde", NAME)
-    first = timed(ours, "course", "grade", "1", "--jobs", str(options.jobs))
-    again = timed(ours, "course", "grade", "1", "--judge-only")
+    our_seconds = graded(ours, jobs)
     same, cells = agreement(full_marks(stock), full_marks(ours))
-    return {
-        "date": str(date.today()),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "notebooks": options.size,
-        "jobs": options.jobs,
-        "torch": options.torch,
-        "stock_seconds_a_notebook": round(stock_seconds / options.size, 2),
-        "ours_seconds_a_notebook": round(first / options.size, 2),
-        "judged_again_seconds_a_notebook": round(again / options.size, 2),
-        "times_faster": round(stock_seconds / first, 1),
+    figures |= {
+        "stock_seconds_a_notebook": round(stock_seconds / size, 3),
+        "ours_seconds_a_notebook": round(our_seconds / size, 3),
+        "times_faster": round(stock_seconds / our_seconds, 1),
         "test_cells_with_the_same_outcome": f"{same} of {cells}",
+    }
+    figures["growth"] = growth(folder, options)
+    figures |= one_process(folder, options)
+    figures["stages"] = stages(ours)
+    if options.again:
+        figures["again"] = again(folder, options)
+    return figures
+
+
+def growth(folder, options):
+    """Seconds for classes of other sizes and with other numbers of processes."""
+    rows = []
+    for size in (1, options.size // 2, options.size):
+        for jobs in sorted({1, options.jobs}):
+            place = make_course(folder / f"growth-{size}-{jobs}", size, options.torch)
+            rows.append({"notebooks": size, "jobs": jobs, "seconds": round(graded(place, jobs), 2)})
+    return rows
+
+
+def one_process(folder, options):
+    """What a notebook costs in one process, and how much of that is not its own cells."""
+    small, large = (
+        make_course(folder / f"one-{size}", size, options.torch) for size in (1, options.size + 1)
+    )
+    seconds = [graded(place, 1) for place in (small, large)]
+    own = own_seconds(large) - own_seconds(small)
+    return {
+        "start_up_seconds": round(seconds[0] - own_seconds(small), 2),
+        "own_seconds_a_notebook": round(own / options.size, 3),
+        "fixed_seconds_a_notebook": round((seconds[1] - seconds[0] - own) / options.size, 3),
     }
 
 
-def make_course(place, options):
+def again(folder, options):
+    """Many submissions, graded and then judged again without running any."""
+    place = make_course(folder / "again", options.again, options.torch)
+    first = graded(place, options.jobs)
+    return {
+        "submissions": options.again,
+        "graded_seconds": round(first, 1),
+        "judged_again_seconds": round(graded(place, options.jobs, "--judge-only"), 1),
+    }
+
+
+def stages(place):
+    """Milliseconds a notebook in this process: the median over the class of each stage."""
+    from grader import class_run, course_files, grade, tiers
+    from utils.chapters import CHAPTERS
+
+    chapter, rows = CHAPTERS[0], []
+    released = course_files.released(chapter, place)
+    for one in class_run.find(place / "submitted", chapter)[1:]:
+        marks = [time.perf_counter()]
+        unit = grade.make_unit(one.path.read_bytes(), chapter, released, b"another secret")
+        marks.append(time.perf_counter())
+        data = grade.run_unit(unit.request, tiers.best())
+        marks.append(time.perf_counter())
+        own = sum(report.seconds for report in grade.unpack_result(data).cells)
+        class_run._finish(unit, data, chapter, place, place / "page.ipynb")
+        marks.append(time.perf_counter())
+        prepare, run, finish = (b - a for a, b in itertools.pairwise(marks))
+        rows.append({"prepare": prepare, "own": own, "sandbox": run - own, "judge": finish})
+    rows = rows[1:] or rows  # the first has started the worker
+    return {stage: round(1e3 * statistics.median(row[stage] for row in rows)) for stage in rows[0]}
+
+
+def own_seconds(place):
+    from grader import grade
+
+    kept = [path for path in (place / ".course" / "results").rglob("*") if path.is_file()]
+    results = [grade.unpack_result(path.read_bytes()) for path in kept]
+    return sum(report.seconds for result in results for report in result.cells)
+
+
+# ---- the class -----------------------------------------------------------------------------------
+
+
+def make_course(place, size, torch):
+    """A course folder with a class in it, the same one for the same size."""
     place.mkdir()
     for name in ("solutions", "notebooks"):
         shutil.copytree(ROOT / name, place / name)
     shutil.copy(ROOT / "nbgrader_config.py", place)
-    solved, untouched = (
+    draw = random.Random(size)
+    for number in range(size):
+        notebook = student(draw)
+        first = f"# student {number}" + ("\nimport torch" if torch else "")
+        cell = {"cell_type": "code", "metadata": {}, "source": first, "id": "first"}
+        notebook["cells"].insert(0, cell | {"outputs": [], "execution_count": None})
+        target = place / "submitted" / f"student{number:04d}" / NAME
+        target.mkdir(parents=True)
+        (target / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+    return place
+
+
+def student(draw):
+    """A notebook in which each exercise is solved, a mistake, or as it was handed out."""
+    solved, notebook = (
         json.loads((ROOT / kind / NAME / f"{NAME}.ipynb").read_text())
         for kind in ("solutions", "notebooks")
     )
-    half = json.loads(json.dumps(untouched))
-    for cell in half["cells"]:
-        name = cell["metadata"].get("nbgrader", {}).get("grade_id", "").removesuffix("_solution")
-        if cell["metadata"].get("nbgrader", {}).get("solution") and name in HALF:
-            cell["source"] = HALF[name]
-    for number in range(options.size):
-        notebook = json.loads(json.dumps((solved, untouched, half)[number % 3]))
-        extra = f"# student {number}" + ("\nimport torch" if options.torch else "")
-        cell = {"cell_type": "code", "metadata": {}, "source": extra, "id": "extra"}
-        notebook["cells"].insert(0, cell | {"outputs": [], "execution_count": None})
-        target = place / "submitted" / f"student{number:03d}" / NAME
-        target.mkdir(parents=True)
-        (target / f"{NAME}.ipynb").write_text(json.dumps(notebook))
+    right = {grade_id(cell): cell["source"] for cell in solved["cells"]}
+    for cell in notebook["cells"]:
+        name = grade_id(cell).removesuffix("_solution")
+        if cell["metadata"].get("nbgrader", {}).get("solution"):
+            choices = [right[grade_id(cell)]] * 4 + mistakes(name) + [cell["source"]]
+            cell["source"] = draw.choice(choices)
+    return notebook
+
+
+def mistakes(name):
+    """The sources of an exercise's mistakes that need nothing but numpy."""
+    from grader import exercises
+
+    try:
+        exercise = exercises.find(name)
+    except LookupError:
+        return []  # a written answer
+    found = []
+    for mistake in exercise.mistakes:
+        code = getattr(mistake.candidate, "__code__", None)
+        needed = set(code.co_names) & set(mistake.candidate.__globals__) if code else {"a value"}
+        if needed <= {"np"}:
+            source = inspect.getsource(mistake.candidate)
+            body = source[source.index("\ndef ") + 1 :] if source[0] == "@" else source
+            found.append(re.sub(r"def \w+", f"def {name}", body, count=1))
+    return found[:4]
+
+
+def grade_id(cell):
+    return cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+
+
+# ---- both graders --------------------------------------------------------------------------------
+
+
+def graded(place, jobs, *options):
+    """The seconds that `course grade` took."""
+    return timed(place, "course", "grade", "1", "--jobs", str(jobs), *options)
 
 
 def timed(place, *command):

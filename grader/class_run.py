@@ -8,7 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader import course_files, tiers
+from grader import course_files, exercises, sandbox, tiers, workers
 from grader.grade import judged, make_unit, run_unit, unpack_result, with_outputs
 from grader.normalise import Unreadable, grade_id
 from grader.store import Store
@@ -102,6 +102,15 @@ class Run:
             return None
         self.store.put(unit.key, data)
         return data
+
+
+def get_ready(chapter):
+    """What a process of a pool may do before there is work: its imports, and start a worker."""
+    tier = tiers.best()
+    if tier.forks:
+        files = sandbox.staged_files([e.id for e in exercises.of_chapter(chapter.concept)])
+        with workers.lent(tier, files, []) as worker:
+            worker.ended_well = True
 
 
 def run_for_others(request, trusted):

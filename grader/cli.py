@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 import webbrowser
 from dataclasses import dataclass
 from pathlib import Path
@@ -226,22 +227,25 @@ def grade(
 
     Submissions lie where nbgrader puts them: <student>/<chapter>/<chapter>.ipynb.
     """
-    from grader import gradebook, tiers
+    from grader import class_run, tiers
 
     trusted = trust_submissions and not require_isolation
     rows = []
     try:
+        chapters = [find_chapter(chapter)] if chapter else CHAPTERS
+        found = {one: class_run.find(submitted, one) for one in chapters}
+        found = {one: submissions for one, submissions in found.items() if submissions}
+        if not found:
+            _stop(f"There are no submissions in {submitted}/<student>/<chapter>/<chapter>.ipynb.")
         if not (judge_only or dask):
             tiers.for_others(trusted)
-        with _executors(jobs, dask, judge_only) as (pool, executor, at_a_time):
+        with _executors(jobs, dask, judge_only, next(iter(found))) as (pool, executor, at_a_time):
             options = {"pool": pool, "executor": executor, "trusted": trusted}
             options["isolated"] = require_isolation
-            for one in [find_chapter(chapter)] if chapter else CHAPTERS:
-                rows += _grade_chapter(one, submitted, at_a_time, options)
-    except (LookupError, tiers.NotIsolated, gradebook.StaleGradebook, OSError) as error:
+            for one, submissions in found.items():
+                rows += _grade_chapter(one, submissions, at_a_time, options)
+    except (LookupError, tiers.NotIsolated, course_files.StaleGradebook, OSError) as error:
         _stop(_words(error))
-    if not rows:
-        _stop(f"There are no submissions in {submitted}/<student>/<chapter>/<chapter>.ipynb.")
     if as_json:
         as_json.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
     raise typer.Exit(_report_class(rows))
@@ -254,10 +258,12 @@ def _words(error):
 
 
 @contextlib.contextmanager
-def _executors(jobs, dask, judge_only):
+def _executors(jobs, dask, judge_only, first):
     """(pool, executor, submissions at a time): `jobs` processes, or the workers of a scheduler."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
+
+    from grader import class_run
 
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ProcessPoolExecutor(jobs, get_context("spawn")))
@@ -267,6 +273,8 @@ def _executors(jobs, dask, judge_only):
             client = stack.enter_context(_dask_client(dask))
             yield pool, client.get_executor(), 2 * sum(client.nthreads().values())
         else:
+            for _ in range(jobs):  # while this process imports nbgrader
+                pool.submit(class_run.get_ready, first)
             yield pool, pool, 2 * jobs
 
 
@@ -281,16 +289,15 @@ def _dask_client(address):
         _stop(f"There is no Dask scheduler at {address}: {error}")
 
 
-def _grade_chapter(chapter, submitted, at_a_time, options):
+def _grade_chapter(chapter, found, at_a_time, options):
     """Grade one chapter's submissions; their records."""
     from rich.progress import MofNCompleteColumn, Progress
 
+    # nbgrader imports jsonschema, which would parse a grammar for a second that nobody here uses
+    sys.modules.setdefault("rfc3987_syntax", None)
     from grader import class_run, gradebook
 
     root = Path.cwd()
-    found = class_run.find(submitted, chapter)
-    if not found:
-        return []
     course = gradebook.course_of(root)
     gradebook.enter_chapter(chapter, root, course)
     pages = root / course.autograded_directory

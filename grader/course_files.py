@@ -12,6 +12,10 @@ from grader.store import Store
 ROOT = Path(__file__).resolve().parent.parent
 
 
+class StaleGradebook(RuntimeError):
+    """The gradebook has scores for other cells than those handed out; the text has the way out."""
+
+
 def released(chapter, root=ROOT):
     """The released student notebook of a chapter, as a dict."""
     path = root / "notebooks" / chapter.name / f"{chapter.name}.ipynb"

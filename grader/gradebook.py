@@ -4,28 +4,29 @@ nbgrader's own calls commit and look up cell by cell, two hundred times for a
 submission; here a class is read and written at once, with the same tables.
 """
 
-import nbformat
+import json
+
 from nbgrader.api import (
     Comment,
     Grade,
     Gradebook,
+    GradeCell,
     MissingEntry,
+    Notebook,
+    SolutionCell,
+    SourceCell,
     Student,
     SubmittedAssignment,
     SubmittedNotebook,
 )
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import SaveCells
 from nbgrader.utils import parse_utc
 from sqlalchemy import select
 from sqlalchemy.orm import load_only, selectinload
 from traitlets.config.loader import PyFileConfigLoader
 
 from grader import course_files
-
-
-class StaleGradebook(RuntimeError):
-    """The gradebook holds scores for other cells than those handed out now."""
+from grader.normalise import grade_id
 
 
 def course_of(root):
@@ -44,38 +45,61 @@ def enter_chapter(chapter, root, course):
 
     Raises StaleGradebook where that would drop cells that have scores.
     """
-    released = nbformat.from_dict(course_files.released(chapter, root))
+    released = course_files.released(chapter, root)
     with Gradebook(course.db_url, course.course_id) as book:
-        book.update_or_create_assignment(chapter.name, course_id=course.course_id)
-        if _cells_of(book, chapter) == _cells_in(released):
-            return
-    names = {"assignment": chapter.name, "notebook": chapter.name, "db_url": course.db_url}
+        assignment = book.update_or_create_assignment(chapter.name, course_id=course.course_id)
+        notebook = _notebook(book, chapter)
+        wanted = _cells(released)
+        if notebook and notebook.submissions and _ids(notebook) != wanted.keys():
+            raise course_files.StaleGradebook(
+                f"The gradebook has scores for other cells than {chapter.name} has now. Export "
+                "what you want to keep (scores set by hand go with it), then: "
+                f"nbgrader db assignment remove {chapter.name} --force"
+            )
+        if notebook and _ids(notebook) != wanted.keys():
+            book.remove_notebook(chapter.name, chapter.name)
+            notebook = None
+        if notebook is None:
+            notebook = Notebook(name=chapter.name, assignment=assignment)
+            notebook.kernelspec = json.dumps(released["metadata"].get("kernelspec", {}))
+            book.db.add(notebook)
+        _enter_cells(book, notebook, wanted)
+        book.db.commit()
+
+
+def _notebook(book, chapter):
     try:
-        SaveCells().preprocess(released, {"nbgrader": names})
-    except RuntimeError:
-        raise StaleGradebook(
-            f"The gradebook has scores for other cells than {chapter.name} has now. Export what "
-            "you want to keep (scores set by hand go with it), then: "
-            f"nbgrader db assignment remove {chapter.name} --force"
-        ) from None
-
-
-def _cells_in(released):
-    metas = [(cell, cell["metadata"].get("nbgrader", {})) for cell in released["cells"]]
-    return {
-        (m["grade_id"], m.get("points") if m.get("grade") else None, m.get("checksum"))
-        for cell, m in metas
-        if m.get("grade_id")
-    }
-
-
-def _cells_of(book, chapter):
-    try:
-        notebook = book.find_notebook(chapter.name, chapter.name)
+        return book.find_notebook(chapter.name, chapter.name)
     except MissingEntry:
-        return set()
-    worth = {cell.name: cell.max_score for cell in notebook.grade_cells}
-    return {(cell.name, worth.get(cell.name), cell.checksum) for cell in notebook.source_cells}
+        return None
+
+
+def _ids(notebook):
+    return {cell.name for cell in notebook.source_cells}
+
+
+def _cells(released):
+    return {grade_id(cell): cell for cell in released["cells"] if grade_id(cell)}
+
+
+def _enter_cells(book, notebook, wanted):
+    """The rows of each cell: what it is worth, if graded; where an answer goes; what it holds."""
+    graded, solutions, sources = (
+        {cell.name: cell for cell in cells}
+        for cells in (notebook.grade_cells, notebook.solution_cells, notebook.source_cells)
+    )
+    for name, cell in wanted.items():
+        meta, kind = cell["metadata"]["nbgrader"], cell["cell_type"]
+        if meta.get("grade"):
+            row = graded.get(name) or GradeCell(name=name, notebook=notebook)
+            row.max_score, row.cell_type = float(meta["points"]), kind
+            book.db.add(row)
+        if meta.get("solution") and name not in solutions:
+            book.db.add(SolutionCell(name=name, notebook=notebook))
+        row = sources.get(name) or SourceCell(name=name, notebook=notebook)
+        row.cell_type, row.locked = kind, bool(meta.get("locked"))
+        row.source, row.checksum = cell["source"], meta.get("checksum")
+        book.db.add(row)
 
 
 def write(submissions, chapter, course):

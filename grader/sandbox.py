@@ -79,9 +79,9 @@ def _read(notebook_bytes):
     return reports, sources
 
 
-def staged_files(cases):
+def staged_files(names):
     """What of `utils` a run of these exercises may hold: references of earlier chapters only."""
-    concepts = {exercises.find(name).chapter for name in cases}
+    concepts = {exercises.find(name).chapter for name in names}
     chapter = max((c.number for c in CHAPTERS if c.concept in concepts), default=0)
     earlier = [f"reference/{c.concept}.py" for c in CHAPTERS if c.number < chapter]
     return [*STAGED, *earlier, *(["glassbox.py"] if chapter > 4 else [])]
