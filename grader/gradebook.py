@@ -4,8 +4,11 @@ nbgrader's own calls commit and look up cell by cell, two hundred times for a
 submission; here a class is read and written at once, with the same tables.
 """
 
+import contextlib
 import json
+from pathlib import Path
 
+from filelock import FileLock
 from nbgrader.api import (
     Comment,
     Grade,
@@ -40,13 +43,22 @@ def course_of(root):
     return CourseDirectory(config=config)
 
 
+@contextlib.contextmanager
+def _alone(course):
+    """The gradebook, while no other run in this course folder has it: one writer at a time."""
+    folder = Path(course.root, ".course")
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "gradebook.lock"), Gradebook(course.db_url, course.course_id) as book:
+        yield book
+
+
 def enter_chapter(chapter, root, course):
     """The chapter's cells and points, as `nbgrader generate_assignment` enters them.
 
     Raises StaleGradebook where that would drop cells that have scores.
     """
     released = course_files.released(chapter, root)
-    with Gradebook(course.db_url, course.course_id) as book:
+    with _alone(course) as book:
         assignment = book.update_or_create_assignment(chapter.name, course_id=course.course_id)
         notebook = _notebook(book, chapter)
         wanted = _cells(released)
@@ -105,7 +117,7 @@ def _enter_cells(book, notebook, wanted):
 def write(submissions, chapter, course):
     """Record what was graded; scores of this run replace earlier ones, a person's stay."""
     graded = {one.student: one for one in submissions if one.finished}
-    with Gradebook(course.db_url, course.course_id) as book:
+    with _alone(course) as book:
         notebook = book.find_notebook(chapter.name, chapter.name)
         names = {c.id: c.name for c in (*notebook.grade_cells, *notebook.solution_cells)}
         entries = _entries(book, notebook)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 
 import pytest
 
@@ -28,12 +29,18 @@ def requirements(lines):
     return {p[1].replace("pytorch", "torch"): p[2] for p in pairs}
 
 
-def test_conda_and_pip_agree():
+def direct_requirements():
+    """Lines of the project and of every extra, without those in which an extra takes in others."""
     project = PYPROJECT["project"]
-    wanted = requirements(project["dependencies"] + project["optional-dependencies"]["test"])
+    lines = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    return [line for line in lines if not line.startswith(f"{project['name']}[")]
+
+
+def test_conda_and_pip_agree():
+    wanted = requirements(direct_requirements())
     text = (ROOT / "environment.yml").read_text()
     listed = requirements(re.findall(r"^ +- ([a-z0-9-]+[<>=].*)$", text, re.MULTILINE))
-    assert listed.pop("python") == project["requires-python"]
+    assert listed.pop("python") == PYPROJECT["project"]["requires-python"]
     assert listed == wanted
 
 
@@ -41,10 +48,9 @@ def test_every_dependency_is_pinned_within_its_bounds():
     pins = dict(
         re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)
     )
-    project = PYPROJECT["project"]
     from packaging.requirements import Requirement
 
-    for line in project["dependencies"] + project["optional-dependencies"]["test"]:
+    for line in direct_requirements():
         requirement = Requirement(line)
         assert pins[requirement.name] in requirement.specifier, line
     assert pins["torch"] == "2.13.0"
