@@ -107,10 +107,10 @@ def test_a_score_set_by_hand_stays(folder):
 def test_what_was_killed_goes_on_where_it_was(folder):
     """SIGKILL at random moments, then a run in peace: the gradebook of an undisturbed one."""
     draw = random.Random(7)
-    for _ in range(6):
+    for _ in range(12):
         command, options = course(folder, "1", "--jobs", "2")
         killed = subprocess.Popen(command, stdout=-3, stderr=-3, start_new_session=True, **options)
-        time.sleep(draw.uniform(0.5, 6))
+        time.sleep(draw.uniform(0.3, 6))
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
     grade(folder, "1")

@@ -70,7 +70,7 @@ def temperature_for(query, keys, weight):
         low /= 2
     while 1 / np.exp(-gaps / high).sum() > weight:
         high *= 2
-    for _ in range(200):
+    for _ in range(100):
         middle = (low + high) / 2
         if 1 / np.exp(-gaps / middle).sum() > weight:
             low = middle
