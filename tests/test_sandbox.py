@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,6 +17,7 @@ from grader.course_files import ROOT
 from grader.grade import grade, judge_all
 from grader.normalise import Unreadable
 from grader.sandbox import Limits, run_submission, staged_files
+from utils import warm_worker
 from utils.chapters import CHAPTERS
 
 LISTED = exercises.of_chapter(CHAPTER.concept)
@@ -297,3 +299,15 @@ def test_submissions_without_a_seed_do_not_all_draw_the_same_numbers():
     draws = "import random\nimport numpy as np\nprint(random.random(), np.random.rand())"
     drawn = {text(run_cells(draws)) for _ in range(2)}
     assert len(drawn) == 2
+
+
+def test_what_is_wiped_between_submissions(tmp_path):
+    """All but what the sandbox itself has mounted, and the folders on the way there."""
+    for name in ("course/.venv/lib/numpy", "course/left", "left/deep"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "course")
+    warm_worker._empty(str(tmp_path), {"/", "/proc", f"{tmp_path}/course/.venv"})
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    kept = "course/.venv/lib/numpy/file"
+    assert left == {kept, *(parent.as_posix() for parent in Path(kept).parents)} - {"."}

@@ -17,6 +17,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import re
 import shutil
 import signal
 import socket
@@ -33,24 +34,24 @@ PATIENCE = 5.0  # seconds for what was killed to be gone
 
 def main():
     """Answer the socket until it closes."""
-    grader = socket.socket(fileno=os.dup(0))
+    grader, mounts = socket.socket(fileno=os.dup(0)), _mounts()
     shell = worker.make_shell()  # first: matplotlib looks for it when it is imported
     _import_ahead()
     shell.run_cell("pass", silent=True)
     _be_opaque(True)
     worker.be_quiet()
-    _clean()  # the first submission finds what every later one does
+    _clean(mounts)  # the first submission finds what every later one does
     grader.send(b"ready")
     while True:
         word, pipes, _, _ = socket.recv_fds(grader, 16, 2)
         if word == b"torch":
             _import_torch()
-            _clean()
+            _clean(mounts)
             grader.send(b"ready")
         elif word == b"run":
             _fork(grader, pipes, shell)
         elif word == b"clean":
-            _clean()
+            _clean(mounts)
             grader.send(b"clean")
         else:
             sys.exit()
@@ -128,7 +129,7 @@ def _draw_afresh():
         sys.modules["torch"].seed()
 
 
-def _clean():
+def _clean(mounts):
     """End every process but this one, then empty what can be written to.
 
     What cannot be ended or emptied ends this process instead.
@@ -144,7 +145,7 @@ def _clean():
             sys.exit(f"still there: {others}")
         time.sleep(0.0005)
     for folder in (*SCRATCH, os.environ["HOME"]):
-        _empty(folder)
+        _empty(folder, mounts)
 
 
 def _others():
@@ -152,9 +153,21 @@ def _others():
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
-def _empty(folder):
+def _empty(folder, mounts):
+    """Remove what is in a folder, but not what the sandbox itself has put there."""
     for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
+        if any(mount.startswith(f"{entry.path}/") for mount in mounts):
+            _empty(entry.path, mounts)
+        elif entry.path in mounts:
+            continue
+        elif entry.is_dir(follow_symlinks=False):
             shutil.rmtree(entry.path)
         else:
             os.unlink(entry.path)
+
+
+def _mounts():
+    """Where something is mounted in here: Python itself may lie below a folder of SCRATCH."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        paths = [line.split(" ")[4] for line in file]
+    return {re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), path) for path in paths}
