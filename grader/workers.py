@@ -232,10 +232,7 @@ def _stage(folder, files):
     for name in files:
         target = folder / "utils" / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if (UTILS / name).is_dir():
-            shutil.copytree(UTILS / name, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(UTILS / name, target)
+        shutil.copy(UTILS / name, target)
     (folder / "home").mkdir()
     (folder / "work").mkdir()
     for path in (folder, *folder.rglob("*")):  # another user may have to read it

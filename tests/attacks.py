@@ -138,6 +138,7 @@ IN_PROCESS = {
         "import sys\ndef softmax(x, axis=-1):\n    f = sys._getframe()\n    while f:\n"
         "        if 'wanted' in f.f_locals:\n            return f.f_locals['wanted']\n        f = f.f_back\n    return x"
     ),
+    "imports a figure": "from utils.widgets.soft_lookup import *\nfrom utils.widgets.soft_lookup_static import *",
     "imports the reference": "from utils.reference.dictionary_lookup import softmax",
     "raises what is expected": "def softmax(x, axis=-1):\n    raise ValueError",
     "exits in the call": "import os\nsoftmax = lambda x, axis=-1: os._exit(0)",

@@ -65,7 +65,6 @@ def _import_ahead():
 
     import utils.check
     import utils.plots
-    import utils.widgets
 
     decades = np.logspace(-3, 3, 7)
     utils.plots.lines(decades, {"$x$": decades, "y": decades}, "x", "x", "y", logx=True, logy=True)
