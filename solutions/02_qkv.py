@@ -576,5 +576,5 @@ The map has nine rows and nine columns; numbers stand in the cells of 0.10 and m
 
 **Sources.** A. Vaswani et al., *Attention Is All You Need*, 2017, sections 3.2 and 3.3, for queries, keys, values and the two kinds of attention. J. Lee et al., *Set Transformer*, 2019, on attention as an operation on sets. S. Jain and B. Wallace, *Attention is not Explanation*, 2019, and S. Wiegreffe and Y. Pinter, *Attention is not not Explanation*, 2019, for the warning. N. Elhage et al., *A Mathematical Framework for Transformer Circuits*, 2021, on heads that find the previous token.
 
-**Back** to [chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb). **Onward:** why did we divide by 2 in the figure? Chapter 3 measures what happens without it.
+**Back** to [chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb). **Onward:** why did we divide by 2 in the figure? [Chapter 3](../03_scaling/03_scaling.ipynb) measures what happens without it.
 """
