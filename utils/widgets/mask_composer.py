@@ -15,6 +15,7 @@ from utils.widgets.mask_composer_static import (
     NAMES,
     ROW,
     SHORT,
+    TEXTS,
     WORDS,
     Choice,
     S,
@@ -33,7 +34,7 @@ SWITCHES = {
     "causal": "Causal: no key that comes later",
     "padding": "Padding: no key that is padding",
     "segment": "Segment: no key of another text",
-    "window": "Window: only the last keys, its own among them",
+    "window": "Window: only the last keys, its own included",
     "short": f"T ≠ S: only the last {SHORT} tokens ask",
     "after": "Mask after softmax, which is wrong",
 }
@@ -57,7 +58,7 @@ class MaskComposer(Figure):
     column = Index(COLUMN, 0, S - 1).tag(sync=True)
     # Never changes; changes with the switches; changes with the chosen cell.
     fixed = traitlets.Dict(
-        {"words": WORDS, "switches": SWITCHES, "captions": CAPTIONS, "widest": S}
+        {"words": WORDS, "texts": TEXTS, "switches": SWITCHES, "captions": CAPTIONS, "widest": S}
     ).tag(sync=True)
     table = traitlets.Dict().tag(sync=True)
     cell = traitlets.Dict().tag(sync=True)

@@ -17,6 +17,7 @@ SEGMENTS = np.array([1, 1, 1, 2, 2, 2, 0, 0])
 PADDING = SEGMENTS == 0
 NAMES = [f"“{word}” ({i + 1})" for i, word in enumerate(WORDS)]  # tells one pad from the other
 S = len(WORDS)
+TEXTS = "Segment 1: Rain fell softly. Segment 2: Cats slept well. Segment 0, padding: pad pad."
 SHORT = 5  # queries, when there are fewer than keys: the last tokens
 
 # Designed for the figure: one row a query, one column a key.
@@ -67,7 +68,7 @@ CAPTIONS = {
     "Technically.": "Each constraint is a boolean mask of shape (T, S), True where a key may be "
     "read; they are combined with a logical and. The mask goes in before softmax, which then "
     "shares out 1 among the keys that are left. Zeroed after softmax instead, the weights of a "
-    "row no longer sum to 1: what the forbidden keys had got is lost. With T < S the queries are "
+    "row no longer sum to 1: what the forbidden keys had got is lost. With T smaller than S the queries are "
     "the last tokens, so that causal and window count from the end. The scores were designed.",
 }
 
@@ -125,7 +126,7 @@ def forbids(name, choice, row, column):
     if name == "window":
         if column > row:
             return "the key comes later, out of its reach"
-        return f"the key is {row - column} back, it holds {choice.width} with the query's own"
+        return f"the key is {row - column} places back, not among the last {choice.width}"
     if PADDING[row] and PADDING[column]:
         return "both are padding, in no segment"
     if PADDING[row] or PADDING[column]:
@@ -144,7 +145,7 @@ def verdict(choice, row, column):
     found = reasons(choice, row, column)
     if not found:
         return "may be read"
-    return f"may not be read. {'; '.join(f'{name}: {why}' for name, why in found)}"
+    return f"may not be read ({'; '.join(f'{name}: {why}' for name, why in found)})"
 
 
 def total(state, choice, row):

@@ -14,11 +14,10 @@ const widthSlider = (widest) => `<div class="afp-control">
   <label>Keys in the window <input ${OWN_KEYS} type="range" name="width" min="1" max="${widest}" step="1"></label>
   <span class="afp-number" data-part="width"></span></div>`;
 
-function skeleton({ switches, captions, widest }) {
+function skeleton({ switches, captions, widest, texts }) {
   return `<div class="afp-figure afp-composer" role="group" aria-label="Mask composer">
     <div class="afp-switches">
-      ${Object.entries(switches).map(toggle).join("")}
-      ${widthSlider(widest)}
+      ${Object.entries(switches).map((it) => toggle(it) + (it[0] === "window" ? widthSlider(widest) : "")).join("")}
     </div>
     <div class="afp-columns">
       <div>
@@ -26,7 +25,7 @@ function skeleton({ switches, captions, widest }) {
         <div class="afp-map" data-part="map"></div>
         <p class="afp-legend"><span>0</span><span class="afp-scale"></span><span>1</span>
           <span class="afp-mark"></span><span>may not be read, weight 0</span></p>
-        <p class="afp-legend">Segment 1: Rain fell softly. Segment 2: Cats slept well. Then padding.</p>
+        <p class="afp-legend">${texts}</p>
         <p class="afp-hint" data-part="hint">${INVITATION}</p>
       </div>
       <div>
