@@ -68,8 +68,8 @@ CAPTIONS = {
     "Technically.": "Each constraint is a boolean mask of shape (T, S), True where a key may be "
     "read; they are combined with a logical and. The mask goes in before softmax, which then "
     "shares out 1 among the keys that are left. Zeroed after softmax instead, the weights of a "
-    "row no longer sum to 1: what the forbidden keys had got is lost. With T smaller than S the queries are "
-    "the last tokens, so that causal and window count from the end. The scores were designed.",
+    "row no longer sum to 1: what the forbidden keys had got is lost. With fewer queries "
+    "than keys the queries are the last tokens: causal and window count from the end. The scores were designed.",
 }
 
 
@@ -154,7 +154,9 @@ def total(state, choice, row):
     words = f"{NAMES[row]} may read {state['allowed'][i].sum()} of {S} keys"
     sums = f"its weights sum to {fix(state['sums'][i])}"
     if choice.after:
-        return f"{words}; {sums}, and {fix(state['lost'][i])} is lost"
+        right = fix(0 if state["empty"][i] else 1)
+        lost = fix(state["lost"][i])
+        return f"{words}; {sums}, {lost} is lost (masked before softmax: sum {right})"
     if state["empty"][i]:
         return f"{words}: the row is empty, and its weights are 0"
     return f"{words}; {sums}"
