@@ -69,7 +69,8 @@ CAPTIONS = {
     "read; they are combined with a logical and. The mask goes in before softmax, which then "
     "shares out 1 among the keys that are left. Zeroed after softmax instead, the weights of a "
     "row no longer sum to 1: what the forbidden keys had got is lost. With fewer queries "
-    "than keys the queries are the last tokens: causal and window count from the end. The scores were designed.",
+    "than keys the queries are the last tokens: causal and window count from the end. The scores "
+    "were designed.",
 }
 
 
