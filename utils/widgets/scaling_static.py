@@ -102,8 +102,8 @@ def _histogram(state):
     d, limit = DRAWING, state["limit"]
     middle, unit = (d["left"] + d["right"]) / 2, (d["right"] - d["left"]) / 2 / limit
     band = (
-        f'<rect x="{middle - unit:.1f}" y="{d["top"]}" width="{2 * unit:.1f}" '
-        f'height="{d["base"] - d["top"]}" fill="{LIGHT}"/>'
+        f'<rect x="{middle - unit:.1f}" y="{d["base"] + 2}" width="{2 * unit:.1f}" '
+        f'height="6" fill="{GREY}"/>'
     )
     y = d["base"] + 20
     ticks = _text(d["left"], y, f"−{limit}", "start") + _text(middle, y, "0")
@@ -135,7 +135,7 @@ def static_svg(index=START, scaled=SCALED):
         f"<desc>{summarise(state, scaled)}</desc>",
         '<rect width="100%" height="100%" fill="white"/>',
     ]
-    panels = {"Scores (grey: from −1 to 1)": _histogram, "One row of 64 weights": _weights}
+    panels = {"Scores (grey mark: from −1 to 1)": _histogram, "One row of 64 weights": _weights}
     for i, (title, panel) in enumerate(panels.items()):
         lines += [f'<g transform="translate({i * (side + 20)} 24)">', _text(side / 2, 0, title)]
         lines += [panel(state), "</g>"]

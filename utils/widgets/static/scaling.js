@@ -20,8 +20,8 @@ function bars(d, heights, highest) {
 function histogram(d, { shares, limit }) {
   const middle = (d.left + d.right) / 2;
   const unit = (d.right - d.left) / 2 / limit;
-  return `<rect class="afp-band" x="${middle - unit}" y="${d.top}" width="${2 * unit}"
-    height="${d.base - d.top}"/>` + bars(d, shares, Math.max(...shares)) +
+  return `<rect class="afp-band" x="${middle - unit}" y="${d.base + 2}" width="${2 * unit}"
+    height="6"/>` + bars(d, shares, Math.max(...shares)) +
     text(d.left, d.base + 24, `−${limit}`, "start") + text(middle, d.base + 24, "0") +
     text(d.right, d.base + 24, limit, "end");
 }
@@ -51,10 +51,10 @@ const skeleton = ({ side, last }) => `
         <span>Divide the scores by √d<sub>k</sub></span></label>
     </div>
     <div class="afp-panels">
-      ${panel("Scores (grey: from −1 to 1)", side)}
+      ${panel("Scores (grey mark: from −1 to 1)", side)}
       ${panel("One row of 64 weights", side)}
-      <dl class="afp-facts" data-part="facts"></dl>
     </div>
+    <dl class="afp-facts" data-part="facts"></dl>
     <p class="afp-summary" data-part="summary" aria-live="polite"></p>
   </div>`;
 
