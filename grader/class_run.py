@@ -67,12 +67,17 @@ class Run:
         """Grade all, so many at a time; `progress` is called after each.
 
         What cannot be read is graded as an empty notebook, what cannot be run
-        gets its reason, and the others go on.
+        gets its reason, and the others go on. Raises WorkerFailed, and tries
+        no more, where nothing can be run at all.
         """
         with ThreadPoolExecutor(at_a_time) as threads:
-            for done in as_completed([threads.submit(self._grade, one) for one in submissions]):
-                done.result()
-                progress()
+            try:
+                for done in as_completed([threads.submit(self._grade, one) for one in submissions]):
+                    done.result()
+                    progress()
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _grade(self, one):
         """Prepare, run unless that was done before, judge."""
@@ -97,6 +102,8 @@ class Run:
             return None
         try:
             data = self.executor.submit(run_for_others, unit.request, self.trusted).result()
+        except workers.WorkerFailed:
+            raise
         except Exception as error:  # whatever an executor's worker died of
             one.reason = f"It could not be run: {error}"
             return None

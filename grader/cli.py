@@ -227,7 +227,7 @@ def grade(
 
     Submissions lie where nbgrader puts them: <student>/<chapter>/<chapter>.ipynb.
     """
-    from grader import class_run, tiers
+    from grader import class_run, tiers, workers
 
     trusted = trust_submissions and not require_isolation
     rows = []
@@ -244,7 +244,10 @@ def grade(
             options["isolated"] = require_isolation
             for one, submissions in found.items():
                 rows += _grade_chapter(one, submissions, at_a_time, options)
-    except (LookupError, tiers.NotIsolated, course_files.StaleGradebook, OSError) as error:
+    except (
+        *(LookupError, OSError, tiers.NotIsolated, workers.WorkerFailed),
+        course_files.StaleGradebook,
+    ) as error:
         _stop(_words(error))
     if as_json:
         as_json.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")

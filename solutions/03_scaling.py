@@ -30,11 +30,10 @@ Set aside about two hours (planned; nobody has been timed yet).
 """
 
 # %%
-import matplotlib.pyplot as plt
 import numpy as np
 
 import utils
-from utils import palette, plots
+from utils import plots
 from utils.check import check
 from utils.reference.dictionary_lookup import softmax, softmax_jacobian
 
@@ -53,15 +52,12 @@ At the start of training nothing is known, and queries and keys are as good as r
 
 # %%
 draw = np.random.default_rng(1)
-_, ax = plt.subplots(figsize=(6, 2.8))
-for (colour, dashes), d_k in zip(plots.STYLES, (4, 64, 1024)):
+samples = {}
+for d_k in (4, 64, 1024):
     q, k = draw.normal(size=(2, 2000, d_k))
     dots = (q * k).sum(axis=1)
-    label = f"d_k = {d_k}, 90 % within ±{np.quantile(np.abs(dots), 0.9):.1f}"
-    ax.hist(dots, np.arange(-100, 101, 2), histtype="step", color=colour, ls=dashes, label=label)
-ax.set(xlabel="score q·k", ylabel="pairs out of 2000", yscale="log")
-ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    samples[f"d_k = {d_k}, 90 % within ±{np.quantile(np.abs(dots), 0.9):.1f}"] = dots
+plots.histograms(samples, np.arange(-100, 101, 2), "score q·k", "pairs out of 2000")
 
 # %% [markdown]
 r"""
@@ -621,13 +617,11 @@ The same 12 keys at width 256, sorted by weight: raw on the left, scaled on the 
 # %%
 draw = np.random.default_rng(36)
 q, k = draw.normal(size=(1, 256)), draw.normal(size=(12, 256))
-_, axes = plt.subplots(1, 2, figsize=(8, 2.6), sharey=True, layout="constrained")
-for ax, (name, scale) in zip(axes, (("raw", 1.0), ("scaled by 1/16", None))):
+panels = {}
+for name, scale in (("raw", 1.0), ("scaled by 1/16", None)):
     p = np.sort(np.asarray(scaled_dot_product_attention(q, k, k, scale)[1])[0])[::-1]
-    ax.bar(range(1, 13), p, color=palette.BLUE)
-    ax.set(title=f"{name}: entropy {row_entropy(p[None])[0]:.2f}", xlabel="key", ylim=(0, 1.05))
-    ax.spines[["top", "right"]].set_visible(False)
-axes[0].set_ylabel("weight")
+    panels[f"{name}: entropy {np.asarray(row_entropy(p[None]))[0]:.2f}"] = p
+plots.bars_side_by_side(panels, "key")
 
 # %% [markdown]
 r"""

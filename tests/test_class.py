@@ -14,7 +14,7 @@ import pytest
 from nbgrader.api import Gradebook
 from students import CHAPTER, MIXED, MIXED_FINDS, fill, instructor_bytes
 
-from grader import class_run, course_files, tiers
+from grader import class_run, course_files, tiers, workers
 
 pytestmark = pytest.mark.slow
 NAME = CHAPTER.name
@@ -194,6 +194,20 @@ def test_an_executor_that_breaks_gives_reasons_and_no_zeros(folder):
     found = run_class(folder, Broken())
     rows = class_run.records(found.values(), CHAPTER)
     assert all("the machine went away" in row["reason"] and "score" not in row for row in rows)
+
+
+class Failing(Counting):
+    """An executor on a machine where no worker starts."""
+
+    def submit(self, *task):
+        self.asked += 1
+        raise workers.WorkerFailed("no such interpreter")
+
+
+def test_where_no_worker_starts_the_run_stops(folder):
+    with Failing(1) as executor, pytest.raises(workers.WorkerFailed, match="no such"):
+        run_class(folder, executor)
+    assert executor.asked < len(CLASS)
 
 
 def test_without_walls_nothing_is_run_and_nothing_believed(folder, monkeypatch):

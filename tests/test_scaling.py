@@ -194,6 +194,7 @@ def test_right_answers_pass_however_they_are_written(exercise_id, candidate):
         assert verdict.passed, verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exercise_id", "candidate"), [p for p in EACH if p.values[0] in STATISTICAL]
 )

@@ -30,6 +30,26 @@ def lines(x, curves, title="", xlabel="", ylabel="", logx=False, logy=False):
     _quiet(ax, title, xlabel, ylabel)
 
 
+def histograms(samples, edges, xlabel="", ylabel=""):
+    """Outlines on one axis, `{label: values}`, with counts on a logarithmic scale."""
+    _, ax = plt.subplots(figsize=(6, 2.8))
+    for (label, values), (colour, dashes) in zip(samples.items(), STYLES, strict=False):
+        ax.hist(values, edges, histtype="step", color=colour, linestyle=dashes, label=label)
+    ax.set_yscale("log")
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    _quiet(ax, "", xlabel, ylabel)
+
+
+def bars_side_by_side(panels, xlabel="", ylabel="weight"):
+    """`panels` is `{title: weights}`: bars from 0 to 1, the same scale in each."""
+    shape = {"sharey": True, "layout": "constrained", "squeeze": False}
+    _, ((*axes,),) = plt.subplots(1, len(panels), figsize=(4 * len(panels), 2.6), **shape)
+    for ax, (title, heights) in zip(axes, panels.items(), strict=True):
+        ax.bar(range(1, len(heights) + 1), heights, color=BLUE)
+        ax.set_ylim(0, 1.05)
+        _quiet(ax, title, xlabel, ylabel if ax is axes[0] else "")
+
+
 def steps_of_lookup(scores, weights, values, out, labels):
     """The whole look-up in one row: scores, weights, and the values blended into the output."""
     _, (left, middle, right) = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
