@@ -236,6 +236,33 @@ def test_the_inspector_by_mouse_and_keyboard(solved, page, width):
     no_serious_findings(page)
 
 
+@pytest.mark.parametrize("width", [1300, 700])
+def test_the_width_by_keyboard(solved, page, width):
+    solved(CHAPTERS[2])
+    page.set_viewport_size({"width": width, "height": 1000})
+    scaling = figure(page)
+    summary, slider = scaling.locator(".afp-summary"), scaling.get_by_role("slider")
+    seen = [summary.inner_text()]
+
+    def changed():
+        _wait(lambda: summary.inner_text() != seen[-1], 30)
+        seen.append(summary.inner_text())
+
+    slider.focus()
+    page.keyboard.press("End")
+    changed()
+    assert "2048" in seen[-1]
+    scaling.get_by_role("switch").or_(scaling.get_by_role("checkbox")).first.press("Space")
+    changed()
+    page.keyboard.press("Tab")
+    slider.focus()
+    page.keyboard.press("Home")
+    changed()
+    assert len(set(seen)) == 4
+    figure(page)
+    no_serious_findings(page)
+
+
 def test_links_lead_from_chapter_to_chapter(page, address):
     one, two = CHAPTERS[:2]
     open_notebook(page, address, f"{two.name}/{two.name}.ipynb", "Chapter 2.")
