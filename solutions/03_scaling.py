@@ -369,7 +369,7 @@ r"""
 
 ## 5. See it
 
-Slide the width from 1 to 2048, with the division and without. Left: how scores spread; middle: the 64 weights of one row. The numbers beside them are means over 200 rows. Find out:
+Slide the width from 1 to 2048, with the division and without. Left: how scores spread; right: the 64 weights of one row. The entropy and the sensitivity below are means over 200 rows. Find out:
 
 - At which width, without the scale, does one key first take more than half of the row that is shown?
 - With the scale, which of the numbers change with the width?
@@ -638,5 +638,5 @@ On the left the first key takes 0.93 and the next two 0.04 and 0.03; nothing is 
 
 **Sources.** A. Vaswani et al., *Attention Is All You Need*, 2017, section 3.2.1; the variance is derived in its footnote 4. A. Henry et al., *Query-Key Normalization for Transformers*, 2020. Gemma Team, *Gemma 2: Improving Open Language Models at a Practical Size*, 2024, section 2, on soft-capping. G. Yang et al., *Tensor Programs V*, 2022, on when to divide by $d_k$ instead.
 
-**Back** to [chapter 2](../02_qkv/02_qkv.ipynb). **Onward:** so far every token may read every other. Chapter 4 says who may read whom.
+**Back** to [chapter 2](../02_qkv/02_qkv.ipynb). **Onward:** so far every token may read every other. [Chapter 4](../04_masking/04_masking.ipynb) says who may read whom.
 """

@@ -78,6 +78,23 @@ def heat_map(values, rows, columns, title=""):
     _quiet(ax, title, "is read", "reads")
 
 
+def masks(tables):
+    """`tables` is `{title: mask}`: a filled cell with a dot may be read, an empty one may not."""
+    _, axes = plt.subplots(
+        1, len(tables), figsize=(2.4 * len(tables), 2.7), layout="constrained", squeeze=False
+    )
+    for ax, (title, mask) in zip(axes[0], tables.items(), strict=True):
+        mask = np.atleast_2d(np.asarray(mask, dtype=bool))
+        rows, columns = mask.shape
+        ax.pcolormesh(mask, cmap="Blues", vmin=0, vmax=1.6, edgecolors=GREY, linewidth=0.5)
+        i, j = np.nonzero(mask)
+        ax.plot(j + 0.5, i + 0.5, ".", color=INK, markersize=4)
+        ax.set(xticks=np.arange(columns) + 0.5, yticks=np.arange(rows) + 0.5)
+        ax.set(xticklabels=range(columns), yticklabels=range(rows), aspect="equal")
+        ax.invert_yaxis()
+        _quiet(ax, title, "key", "query")
+
+
 def _quiet(ax, title, xlabel, ylabel):
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,250 @@
+"""Attention of `(B, T, d)` and lengths `(B,)`: docstrings go on from "an attention that ...".
+
+In SOUND ones no key or value beyond a length reaches a row within it, not even
+as NaN; in LEAKY ones one does. Each stands alone: a copy of its source runs in
+the student's process.
+"""
+
+import numpy as np
+
+# ---- sound -----------------------------------------------------------------------------------
+
+
+def skips_padding(q, k, v, lengths):
+    """hides padded keys from the softmax and puts zeros for padded values"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None, None]
+    s = np.where(m, q @ np.swapaxes(k, 1, 2) / np.sqrt(q.shape[2]), -np.inf)
+    top = s.max(axis=2, keepdims=True)
+    w = np.exp(s - np.where(np.isneginf(top), 0.0, top))
+    w = w / np.where(m.any(axis=2, keepdims=True), w.sum(axis=2, keepdims=True), 1.0)
+    return w @ np.where(m[:, 0, :, None], v, 0.0)
+
+
+def cuts_each_sequence(q, k, v, lengths):
+    """cuts every sequence to its length first, and leaves zeros behind"""
+    out = np.zeros(v.shape)
+    for b, n in enumerate(lengths):
+        if n:
+            s = q[b, :n] @ k[b, :n].T
+            w = np.exp(s - s.max(axis=1, keepdims=True))
+            out[b, :n] = w / w.sum(axis=1, keepdims=True) @ v[b, :n]
+    return out
+
+
+def says_nonsense_behind(q, k, v, lengths):
+    """is right within each length; what its padded rows hold does not matter"""
+    out = 5.0 * v + k
+    for b, n in enumerate(lengths):
+        if n:
+            s = q[b, :n] @ k[b, :n].T
+            w = np.exp(s - s.max(axis=1, keepdims=True))
+            out[b, :n] = w / w.sum(axis=1, keepdims=True) @ v[b, :n]
+    return out
+
+
+def has_nan_behind(q, k, v, lengths):
+    """is right within each length, and NaN beyond it"""
+    out = np.full(v.shape, np.nan)
+    for b, n in enumerate(lengths):
+        if n:
+            out[b, :n] = np.tanh(q[b, :n] @ k[b, :n].T) @ v[b, :n]
+    return out
+
+
+def rounds_by_padding(q, k, v, lengths):
+    """adds a number made of all values and takes it away again: only rounding is left"""
+    shift = 1000.0 * np.sin(np.where(np.isfinite(v), v, 0.0)).sum()
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
+    return np.cumsum(np.where(m[..., None], v, 0.0), axis=1) + shift - shift
+
+
+def is_causal_too(q, k, v, lengths):
+    """hides padding and the future"""
+    T = k.shape[1]
+    m = (np.arange(T) < np.asarray(lengths)[:, None, None]) & np.tri(T, dtype=bool)
+    s = np.where(m, q @ np.swapaxes(k, 1, 2), -np.inf)
+    top = s.max(axis=2, keepdims=True)
+    w = np.exp(s - np.where(np.isneginf(top), 0.0, top))
+    w = w / np.where(m.any(axis=2, keepdims=True), w.sum(axis=2, keepdims=True), 1.0)
+    return w @ np.where((np.arange(T) < np.asarray(lengths)[:, None])[..., None], v, 0.0)
+
+
+def divides_by_the_slots(q, k, v, lengths):
+    """divides by the number of slots, which is neither a key nor a value"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
+    total = np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
+    return q + total / k.shape[1]
+
+
+def takes_the_mean(q, k, v, lengths):
+    """takes the mean of the values within the length"""
+    n = np.asarray(lengths)[:, None, None]
+    total = np.where(np.arange(v.shape[1])[:, None] < n, v, 0.0).sum(axis=1, keepdims=True)
+    return q + total / np.maximum(n, 1)
+
+
+def reads_itself(q, k, v, lengths):
+    """reads its own token alone"""
+    return v * np.tanh((q * k).sum(axis=2, keepdims=True))
+
+
+def says_nothing(q, k, v, lengths):
+    """returns zeros"""
+    return np.zeros(v.shape)
+
+
+def scales_by_the_length(q, k, v, lengths):
+    """sharpens the scores by the length"""
+    out = np.zeros(v.shape)
+    for b, n in enumerate(lengths):
+        if n:
+            s = q[b, :n] @ k[b, :n].T * np.log(1 + n)
+            w = np.exp(s - s.max(axis=1, keepdims=True))
+            out[b, :n] = w / w.sum(axis=1, keepdims=True) @ v[b, :n]
+    return out
+
+
+def mixes_the_batch(q, k, v, lengths):
+    """adds the mean of all real values of the batch to every row"""
+    m = (np.arange(k.shape[1]) < np.asarray(lengths)[:, None])[..., None]
+    return q + np.where(m, v, 0.0).sum(axis=(0, 1)) / max(m.sum(), 1)
+
+
+def takes_the_largest(q, k, v, lengths):
+    """adds the largest value of each column within the length"""
+    m = (np.arange(v.shape[1]) < np.asarray(lengths)[:, None])[..., None]
+    return q + np.where(m, v, -50.0).max(axis=1, keepdims=True)
+
+
+# ---- leaky -----------------------------------------------------------------------------------
+
+
+def has_no_mask(q, k, v, lengths):
+    """reads padding like everything else"""
+    s = q @ np.swapaxes(k, 1, 2) / np.sqrt(q.shape[2])
+    w = np.exp(s - s.max(axis=2, keepdims=True))
+    return w / w.sum(axis=2, keepdims=True) @ v
+
+
+def whispers_padding(q, k, v, lengths):
+    """gives padded tokens a thousandth of the weight, unless they are NaN"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
+    w = np.where(m, 1.0, 0.001)
+    v = np.nan_to_num(v, posinf=0.0, neginf=0.0)
+    return q + (w[..., None] * v).sum(axis=1, keepdims=True) / w.sum(axis=1)[:, None, None]
+
+
+def counts_padded_values(q, k, v, lengths):
+    """hides padded keys, and adds the mean of all values"""
+    m = (np.arange(k.shape[1]) < np.asarray(lengths)[:, None])[..., None]
+    w = np.where(m, np.tanh(np.where(m, k, 0.0)), 0.0)
+    return q + (w * np.where(m, v, 0.0)).sum(axis=1, keepdims=True) + v.mean(axis=1, keepdims=True)
+
+
+def counts_padded_keys(q, k, v, lengths):
+    """weighs padded values with 0, but counts their keys in the sum it divides by"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None, None]
+    s = q @ np.swapaxes(k, 1, 2) / np.sqrt(q.shape[2])
+    w = np.exp(s - s.max(axis=2, keepdims=True))
+    w = w / w.sum(axis=2, keepdims=True)
+    return np.where(m, w, 0.0) @ np.where(m[:, 0, :, None], v, 0.0)
+
+
+def takes_a_neighbours_length(q, k, v, lengths):
+    """mixes up the lengths: each sequence gets that of another"""
+    m = np.arange(k.shape[1]) < np.roll(np.asarray(lengths), 1)[:, None]
+    w = np.where(m, 1.0, 0.0)[..., None]
+    return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True) / (
+        1.0 + w.sum(axis=1, keepdims=True)
+    )
+
+
+def stops_one_late(q, k, v, lengths):
+    """reads the first padded token"""
+    m = np.arange(k.shape[1]) <= np.asarray(lengths)[:, None]
+    return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
+
+
+def reads_the_last_slot(q, k, v, lengths):
+    """reads the last slot, padded or not"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
+    m[:, -1] = True
+    return q + np.where(m[..., None], v, 0.0).mean(axis=1, keepdims=True)
+
+
+def multiplies_values_by_zero(q, k, v, lengths):
+    """gives padding a weight of 0, and lets NaN through: 0 times NaN is NaN"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None, None]
+    s = np.where(m, q @ np.swapaxes(k, 1, 2), -1e30)
+    w = np.exp(s - s.max(axis=2, keepdims=True)) * m
+    return w / np.where(m.any(axis=2, keepdims=True), w.sum(axis=2, keepdims=True), 1.0) @ v
+
+
+def adds_to_its_scores(q, k, v, lengths):
+    """adds minus infinity to the scores of padded keys, and lets NaN through: NaN stays NaN"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None, None]
+    s = q @ np.swapaxes(k, 1, 2) + np.where(m, 0.0, -np.inf)
+    top = s.max(axis=2, keepdims=True)
+    w = np.exp(s - np.where(np.isneginf(top), 0.0, top))
+    w = w / np.where(m.any(axis=2, keepdims=True), w.sum(axis=2, keepdims=True), 1.0)
+    return w @ np.where(m[:, 0, :, None], v, 0.0)
+
+
+def goes_by_the_longest(q, k, v, lengths):
+    """cuts all sequences at the longest length of the batch"""
+    m = np.arange(k.shape[1]) < np.max(lengths)
+    return q + np.where(m[:, None], v, 0.0).mean(axis=1, keepdims=True)
+
+
+def reads_on_after_one(q, k, v, lengths):
+    """hides padding only in sequences of two tokens or more"""
+    n = np.where(np.asarray(lengths) > 1, lengths, k.shape[1])
+    m = np.arange(k.shape[1]) < n[:, None]
+    return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
+
+
+def reads_a_neighbours_padding(q, k, v, lengths):
+    """hides its own padding, and reads that of the sequence before it in the batch"""
+    m = (np.arange(v.shape[1]) < np.asarray(lengths)[:, None])[..., None]
+    out = q + np.where(m, v, 0.0).sum(axis=1, keepdims=True)
+    out[1:] += np.where(m, 0.0, v).sum(axis=1, keepdims=True)[:-1]
+    return out
+
+
+def obeys_loud_padding(q, k, v, lengths):
+    """hides padded tokens unless a number in their value is above 12"""
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
+    m = m | (np.nan_to_num(v, posinf=0.0, neginf=0.0).max(axis=2) > 12.0)
+    return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
+
+
+SOUND = (
+    skips_padding,
+    cuts_each_sequence,
+    says_nonsense_behind,
+    has_nan_behind,
+    rounds_by_padding,
+    is_causal_too,
+    divides_by_the_slots,
+    takes_the_mean,
+    reads_itself,
+    says_nothing,
+    scales_by_the_length,
+    mixes_the_batch,
+    takes_the_largest,
+)
+LEAKY = (
+    has_no_mask,
+    whispers_padding,
+    counts_padded_values,
+    counts_padded_keys,
+    takes_a_neighbours_length,
+    stops_one_late,
+    reads_the_last_slot,
+    multiplies_values_by_zero,
+    adds_to_its_scores,
+    goes_by_the_longest,
+    reads_on_after_one,
+    reads_a_neighbours_padding,
+    obeys_loud_padding,
+)

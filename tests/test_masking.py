@@ -1,0 +1,589 @@
+"""Chapter 4: right answers in many styles pass; wrong ones that no list foresaw are told apart."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from grader.exercises import find
+from grader.exercises.masking import LABELS
+from grader.judge import judge
+from grader.specimens import leaks, padding
+from utils.check import collect
+from utils.reference import masking as right
+
+
+def tri_causal(T, S=None):
+    S = T if S is None else S
+    return np.tri(T, S, S - T, dtype=bool)
+
+
+def tril_causal(T, S=None):
+    S = S or T
+    return np.tril(np.ones((T, S), bool), S - T)
+
+
+def torch_causal(T, S=None):
+    S = T if S is None else S
+    return torch.ones(T, S, dtype=torch.bool).tril(S - T)
+
+
+def listed_causal(T, S=None):
+    S = T if S is None else S
+    return [[j <= i + S - T for j in range(S)] for i in range(T)]
+
+
+def cut_causal(T, S=None):
+    S = T if S is None else S
+    n = max(T, S)
+    return ~np.triu(np.ones((n, n)), 1).astype(bool)[n - T :, n - S :]
+
+
+def filled_padding(lengths, S):
+    mask = np.zeros((len(lengths), 1, S), dtype=bool)
+    for b, n in enumerate(lengths):
+        mask[b, :, :n] = True
+    return mask
+
+
+def torch_padding(lengths, S):
+    return (torch.arange(S)[None] < torch.as_tensor(np.asarray(lengths))[:, None]).unsqueeze(1)
+
+
+def listed_padding(lengths, S):
+    return [[[True] * int(n) + [False] * int(S - n)] for n in lengths]
+
+
+def triangles_window(T, window, S=None):
+    S = T if S is None else S
+    return np.tri(T, S, S - T, dtype=bool) & ~np.tri(T, S, S - T - window, dtype=bool)
+
+
+def xor_window(T, window, S=None):
+    S = T if S is None else S
+    ones = torch.ones(T, S, dtype=torch.bool)
+    return ones.tril(S - T).logical_xor(ones.tril(S - T - window))
+
+
+def looped_window(T, window, S=None):
+    S = T if S is None else S
+    mask = np.full((T, S), False)
+    for i in range(T):
+        at = i + S - T
+        mask[i, max(0, at - window + 1) : max(0, at + 1)] = True
+    return mask
+
+
+def torch_segments(q_segments, k_segments):
+    q, k = torch.as_tensor(np.asarray(q_segments)), torch.as_tensor(np.asarray(k_segments))
+    return q.unsqueeze(-1).eq(k.unsqueeze(-2)) & k.ne(0).unsqueeze(-2)
+
+
+def expanded_segments(q_segments, k_segments):
+    q = np.expand_dims(np.asarray(q_segments), -1)
+    k = np.expand_dims(np.asarray(k_segments), -2)
+    return ~((q != k) | (k == 0))
+
+
+def reduced_masks(*masks):
+    given = [mask for mask in masks if mask is not None]
+    return functools.reduce(np.logical_and, given) if given else None
+
+
+def multiplied_masks(*masks):
+    given = [np.asarray(mask, bool) for mask in masks if mask is not None]
+    return np.asarray(math.prod(given), dtype=bool) if given else None
+
+
+def stacked_masks(*masks):
+    given = [np.asarray(mask) for mask in masks if mask is not None]
+    return np.all(np.broadcast_arrays(*given), axis=0) if given else None
+
+
+def log_mask(mask, dtype=float):
+    return np.log(np.asarray(mask, dtype=float)).astype(dtype)
+
+
+def poured_mask(mask, dtype=float):
+    out = np.zeros(np.shape(mask), dtype)
+    out[~np.asarray(mask, bool)] = -np.inf
+    return out
+
+
+def torch_mask(mask, dtype=float):
+    mask = torch.as_tensor(np.asarray(mask, dtype=bool))
+    kind = {"float16": torch.float16, "float32": torch.float32}.get(str(dtype), torch.float64)
+    return torch.zeros(mask.shape, dtype=kind).masked_fill(~mask, -torch.inf)
+
+
+def own_softmax(scores, mask=None):
+    scores = np.asarray(scores, dtype=float)
+    mask = np.ones(scores.shape, bool) if mask is None else np.asarray(mask, bool)
+    s = np.where(mask, scores, -np.inf)
+    top = s.max(-1, keepdims=True)
+    e = np.exp(s - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    return np.divide(e, total, out=np.zeros_like(e), where=total > 0)
+
+
+def nan_to_num_softmax(scores, mask=None):
+    s = np.array(scores, dtype=float)
+    if mask is not None:
+        s, mask = np.broadcast_arrays(s, np.asarray(mask, bool))
+        s = s.copy()
+        s[~mask] = -np.inf
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
+
+
+def torch_softmax(scores, mask=None):
+    s = torch.as_tensor(np.asarray(scores, dtype=float))
+    if mask is not None:
+        mask = torch.as_tensor(np.asarray(mask, dtype=bool))
+        s, mask = torch.broadcast_tensors(s, mask)
+        s = s.masked_fill(~mask, -torch.inf)
+    return torch.softmax(s, -1).nan_to_num(0.0)
+
+
+def ma_softmax(scores, mask=None):
+    mask = True if mask is None else np.asarray(mask, bool)
+    scores = np.asarray(scores, dtype=float)
+    scores, mask = np.broadcast_arrays(scores, mask)
+    hidden = np.ma.array(scores.copy(), mask=~mask | np.isneginf(scores))
+    e = np.ma.exp(hidden - hidden.max(-1, keepdims=True))
+    return np.ma.filled(e / e.sum(-1, keepdims=True), 0.0)
+
+
+def looped_softmax(scores, mask=None):
+    scores = np.asarray(scores, dtype=float)
+    mask = True if mask is None else np.asarray(mask, bool)
+    scores, mask = np.broadcast_arrays(scores, mask)
+    out = np.zeros(scores.shape)
+    for at in np.ndindex(scores.shape[:-1]):
+        allowed = mask[at] & (scores[at] > -np.inf)
+        if allowed.any():
+            e = np.exp(scores[at][allowed] - scores[at][allowed].max())
+            out[at][allowed] = e / e.sum()
+    return out
+
+
+def guarded_softmax(scores, mask=None):
+    """A very low finite number for forbidden slots, and zeros there afterwards."""
+    scores = np.asarray(scores, dtype=float)
+    mask = True if mask is None else np.asarray(mask, bool)
+    mask = mask & (scores > -np.inf)
+    s = np.where(mask, scores, -1e300)
+    e = np.exp(s - s.max(-1, keepdims=True)) * mask
+    return e / np.maximum(e.sum(-1, keepdims=True), 1e-300)
+
+
+def einsum_attention(q, k, v, mask=None, scale=None):
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    s = np.einsum("...td,...sd->...ts", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    w = own_softmax(s, mask)
+    terms = np.where(w[..., None] == 0, 0, w[..., None] * v[..., None, :, :])
+    return terms.sum(-2), w
+
+
+def cleaned_attention(q, k, v, mask=None, scale=None):
+    k, v = np.asarray(k, dtype=float).copy(), np.asarray(v, dtype=float).copy()
+    q = np.asarray(q, dtype=float)
+    scores = q @ np.swapaxes(k, -1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    w = nan_to_num_softmax(scores, mask)
+    return w @ np.nan_to_num(v, nan=0, posinf=0, neginf=0), w
+
+
+def torch_attention(q, k, v, mask=None, scale=None):
+    q, k, v = (torch.as_tensor(np.asarray(a, dtype=float)) for a in (q, k, v))
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    w = torch_softmax(q @ k.mT * scale, mask)
+    if mask is not None:
+        read = torch.as_tensor(np.asarray(mask, dtype=bool)).any(-2).unsqueeze(-1)
+        v = torch.where(read, v, 0.0)
+    return [w @ v, w]
+
+
+def sdpa_attention(q, k, v, mask=None, scale=None):
+    q, k, v = (torch.as_tensor(np.asarray(a, dtype=float)) for a in (q, k, v))
+    s = None if mask is None else torch.as_tensor(np.asarray(mask, dtype=bool))
+    if s is not None:
+        read = s.any(-2).unsqueeze(-1)
+        k, v = torch.where(read, k, 0.0), torch.where(read, v, 0.0)
+    out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=s, scale=scale)
+    w = right.masked_attention(q.numpy(), k.numpy(), v.numpy(), mask, scale)[1]
+    return out.nan_to_num(0.0), w
+
+
+def zipped_loops(q, k, v):
+    out, weights = [], []
+    for i, query in enumerate(q):
+        past = [sum(a * b for a, b in zip(query, key, strict=True)) for key in k[: i + 1]]
+        past = [x * len(query) ** -0.5 for x in past]
+        e = [math.exp(x - max(past)) for x in past] + [0.0] * (len(q) - i - 1)
+        weights.append([x / sum(e) for x in e])
+        columns = zip(*v, strict=True)
+        out.append([sum(w * x for w, x in zip(weights[-1], c, strict=True)) for c in columns])
+    return out, weights
+
+
+def matrix_loops(q, k, v):
+    return right.masked_attention(q, k, v, right.causal_mask(len(q)))
+
+
+def sum_of_forbidden(scores, mask):
+    scores = np.asarray(scores, dtype=float)
+    w = torch.softmax(torch.as_tensor(scores), -1).numpy()
+    return 1 - (w * np.asarray(mask, bool)).sum(-1)
+
+
+def log_softmax_losses(logits, tokens):
+    logits = torch.as_tensor(np.asarray(logits, dtype=float))[:-1]
+    tokens = torch.as_tensor(np.asarray(tokens))[1:].long()
+    return torch.nn.functional.cross_entropy(logits, tokens, reduction="none")
+
+
+def looped_losses(logits, tokens):
+    losses = []
+    for t in range(len(tokens) - 1):
+        row = [float(x) for x in logits[t]]
+        top = max(row)
+        total = math.log(sum(math.exp(x - top) for x in row)) + top
+        losses.append(total - row[tokens[t + 1]])
+    return losses
+
+
+def one_token_at_a_time(attention, T, d, rng):
+    """Moves each token by itself, up and down, each of q, k and v by itself."""
+    base = rng.standard_normal((3, T, d))
+    before = attention(*base)
+    for which in range(3):
+        for t in range(1, T):
+            for by in (-50, -1, 1, 50):
+                moved = base.copy()
+                moved[which, t] += by * rng.standard_normal(d)
+                if np.abs(attention(*moved)[:t] - before[:t]).max() > 1e-8:
+                    return True
+    return False
+
+
+def many_futures(attention, T, d, rng):
+    q, k, v = (rng.uniform(-2, 2, (T, d)) for _ in range(3))
+    old = attention(q.copy(), k.copy(), v.copy())
+    for t in range(T - 1):
+        for _ in range(5):
+            new = [
+                np.concatenate([a[: t + 1], rng.uniform(-90, 90, (T - t - 1, d))])
+                for a in (q, k, v)
+            ]
+            if not np.allclose(attention(*new)[: t + 1], old[: t + 1]):
+                return np.bool_(True)
+    return np.bool_(False)
+
+
+def sequence_by_sequence(attention, T, d, rng):
+    lengths = [0, 1, T // 3, T - 1, T, 4]
+    q, k, v = (rng.normal(size=(6, T, d)) for _ in range(3))
+    old = np.asarray(attention(q, k, v, lengths))
+    for junk in (0.0, -77.0, 77.0, 3.0, np.nan, np.inf):
+        k2, v2 = k.copy(), v.copy()
+        for b, n in enumerate(lengths):
+            k2[b, n:] = v2[b, n:] = junk
+        new = np.asarray(attention(q, k2, v2, lengths))
+        for b, n in enumerate(lengths):
+            if n and not np.allclose(new[b, :n], old[b, :n]):
+                return False
+    return True
+
+
+RIGHT = {
+    "causal_mask": [tri_causal, tril_causal, torch_causal, listed_causal, cut_causal],
+    "padding_mask": [filled_padding, torch_padding, listed_padding],
+    "sliding_window_mask": [triangles_window, xor_window, looped_window],
+    "segment_mask": [torch_segments, expanded_segments],
+    "combine_masks": [reduced_masks, multiplied_masks, stacked_masks],
+    "additive_mask": [log_mask, poured_mask, torch_mask],
+    "masked_softmax": [
+        own_softmax, nan_to_num_softmax, torch_softmax, ma_softmax, looped_softmax, guarded_softmax,
+    ],
+    "masked_attention": [einsum_attention, cleaned_attention, torch_attention, sdpa_attention],
+    "causal_attention_loops": [zipped_loops, matrix_loops, right.causal_attention_loops],
+    "wasted_mass": [sum_of_forbidden],
+    "next_token_losses": [log_softmax_losses, looped_losses],
+    "leaks_future": [one_token_at_a_time, many_futures],
+    "padding_is_ignored": [sequence_by_sequence],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "candidate"),
+    [pytest.param(e, c, id=f"{e}-{c.__name__}") for e, cs in RIGHT.items() for c in cs],
+)
+@pytest.mark.parametrize("seed", [0, *range(100, 104)])
+def test_right_answers_pass_however_they_are_written(exercise_id, candidate, seed):
+    verdict = judge(exercise_id, candidate, seed)
+    assert verdict.passed, verdict.message
+
+
+def triu_causal(T, S=None):
+    return np.triu(np.ones((T, S or T), dtype=bool), 1 + (S or T) - T)
+
+
+def column_slip(T, S=None):
+    S = T if S is None else S
+    return [[j < i + S - T for j in range(S)] for i in range(T)]
+
+
+def float_triangle(T, S=None):
+    S = T if S is None else S
+    return np.tri(T, S, S - T)
+
+
+def flat_padding(lengths, S):
+    return np.array([np.arange(S) < n for n in lengths])
+
+
+def inclusive_padding(lengths, S):
+    return np.arange(S)[None, None] <= np.asarray(lengths).reshape(-1, 1, 1)
+
+
+def wide_window(T, window, S=None):
+    S = T if S is None else S
+    return np.tri(T, S, S - T, dtype=bool) & ~np.tri(T, S, S - T - window - 1, dtype=bool)
+
+
+def equal_segments(q_segments, k_segments):
+    return np.asarray(q_segments)[..., None] == np.asarray(k_segments)[..., None, :]
+
+
+def any_mask(*masks):
+    given = [m for m in masks if m is not None]
+    return functools.reduce(lambda a, b: np.asarray(a) | np.asarray(b), given) if given else None
+
+
+def weights_times_mask(scores, mask=None):
+    w = torch.softmax(torch.as_tensor(np.asarray(scores, dtype=float)), -1).numpy()
+    return w if mask is None else w * np.asarray(mask)
+
+
+def billion(scores, mask=None):
+    scores = np.array(scores, dtype=float)
+    s = scores if mask is None else np.where(np.asarray(mask, bool), scores, -1e10)
+    return torch.softmax(torch.as_tensor(s), -1)
+
+
+def empty_is_nan(scores, mask=None):
+    s = torch.as_tensor(np.asarray(scores, dtype=float))
+    if mask is not None:
+        s = torch.where(torch.as_tensor(np.asarray(mask, bool)), s, -torch.inf)
+    return torch.softmax(s, -1)
+
+
+def truthy_scale(q, k, v, mask=None, scale=None):
+    return right.masked_attention(q, k, v, mask, scale if scale else None)
+
+
+def dirty_values(q, k, v, mask=None, scale=None):
+    q, k = np.asarray(q, dtype=float), np.asarray(k)
+    s = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    w = own_softmax(s, mask)
+    return np.matmul(w, v), w
+
+
+def half_open_loop(q, k, v):
+    return right.masked_attention(q, k, v, np.tri(len(q), k=-1, dtype=bool))
+
+
+def unshifted_losses(logits, tokens):
+    return log_softmax_losses(np.asarray(logits), np.append(0, tokens)[:-1])
+
+
+def last_future(attention, T, d, rng):
+    q, k, v = rng.normal(size=(3, T, d))
+    old = attention(q.copy(), k.copy(), v.copy())
+    q[-1], k[-1], v[-1] = 100 * rng.normal(size=(3, d))
+    return not np.allclose(attention(q, k, v)[:-1], old[:-1])
+
+
+def never(attention, T, d, rng):
+    attention(*rng.normal(size=(3, T, d)))
+    return False
+
+
+def single_sentence(attention, T, d, rng):
+    return bool(sequence_by_sequence_of(attention, T, d, rng, [T - 4]))
+
+
+def sequence_by_sequence_of(attention, T, d, rng, lengths):
+    q, k, v = rng.normal(size=(3, len(lengths), T, d))
+    inside = np.arange(T) < np.array(lengths)[:, None]
+    old = attention(q, k, v, lengths)[inside]
+    for junk in (50.0, -50.0, np.nan):
+        k2, v2 = (np.where(inside[..., None], a, junk) for a in (k, v))
+        if not np.allclose(attention(q, k2, v2, lengths)[inside], old):
+            return False
+    return True
+
+
+LIKE = [
+    ("causal_mask", triu_causal, "turned_round"),
+    ("causal_mask", column_slip, "leaves_itself_out"),
+    ("causal_mask", float_triangle, "numbers_for_booleans"),
+    ("causal_mask", lambda T, S=None: np.tril(np.ones((T, S or T), bool)), "aligned_to_the_start"),
+    ("padding_mask", flat_padding, "no_query_axis"),
+    ("padding_mask", inclusive_padding, "one_key_more"),
+    ("sliding_window_mask", wide_window, "counts_itself_extra"),
+    ("segment_mask", equal_segments, "padding_meets_padding"),
+    ("combine_masks", any_mask, "joined_with_or"),
+    ("masked_softmax", weights_times_mask, "mask_after_softmax"),
+    ("masked_softmax", billion, "fills_with_a_billion"),
+    ("masked_softmax", empty_is_nan, "nan_where_empty"),
+    ("masked_attention", truthy_scale, "zero_is_no_scale"),
+    ("masked_attention", dirty_values, "zero_times_nan"),
+    ("causal_attention_loops", half_open_loop, "loop_stops_before_itself"),
+    ("next_token_losses", unshifted_losses, "not_shifted"),
+    ("leaks_future", last_future, "changes_the_last_only"),
+    ("leaks_future", never, "never_leaks"),
+    ("padding_is_ignored", single_sentence, "one_sequence_only"),
+]
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "candidate", "name"), LIKE, ids=[f"{e}-{n}" for e, _, n in LIKE]
+)
+@pytest.mark.parametrize("hidden", [False, True])
+def test_mistakes_are_named_however_they_are_written(exercise_id, candidate, name, hidden):
+    verdict = judge(exercise_id, candidate, seed=3, hidden=hidden)
+    assert not verdict.passed
+    assert verdict.mistake == name, verdict.message
+
+
+def test_the_policies_of_the_chapter_hold_in_the_reference():
+    nan = np.full((3, 5, 4), np.nan)
+    q = np.random.default_rng(0).normal(size=(3, 6, 4))
+    mask = right.padding_mask([0, 2, 5], 5)
+    inside = np.swapaxes(mask, 1, 2)
+    k, v = np.where(inside, 0.5, nan), np.where(inside, 2.0, nan)
+    out, weights = right.masked_attention(q, k, v, mask)
+    assert np.array_equal(weights.sum(-1), [[0] * 6, [1] * 6, [1] * 6])
+    assert np.allclose(out, 2.0 * weights.sum(-1, keepdims=True))
+    assert right.combine_masks() is None and right.combine_masks(None) is None
+    assert right.causal_mask(4, 2).tolist() == [[False] * 2] * 2 + [[True, False], [True, True]]
+    assert right.masked_softmax(np.ones((2, 3), "f4"), mask[1, :, :3]).dtype == np.float32
+    assert right.additive_mask([[True, False]], "float16").dtype == np.float16
+
+
+# ---- the tests that the student writes ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("exercise_id", ["leaks_future", "padding_is_ignored"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_reference_knows_every_specimen(exercise_id, seed):
+    exercise = find(exercise_id)
+    cases = exercise.cases(seed)
+    sound = [LABELS[case.args[0].source][0] for case in cases]
+    for case, answer in zip(cases, collect(cases, exercise.reference), strict=True):
+        label, what = LABELS[case.args[0].source]
+        assert answer.value is (label if exercise_id == "padding_is_ignored" else not label), what
+    assert len(cases) == {"leaks_future": 28, "padding_is_ignored": 26}[exercise_id]
+    assert 2 * sum(sound) == len(sound)
+
+
+@pytest.mark.parametrize("f", [*leaks.SOUND, *leaks.LEAKY], ids=lambda f: f.__name__)
+def test_a_leaky_specimen_reacts_to_a_later_token_and_a_sound_one_to_none(f):
+    """By derivative: one number moved at a time, from several starting points, row by row."""
+    reacts = False
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        base = rng.normal(size=(3, 11, 4))
+        base[:, 8:] *= 1 + 9 * seed
+        before = f(*base.copy())
+        for part in range(3):
+            for t in range(1, 11):
+                for by in (0.5, 40.0):
+                    moved = base.copy()
+                    moved[part, t, seed % 4] += by
+                    gap = np.abs(f(*moved)[:t] - before[:t]).max()
+                    assert gap < 1e-10 or f in leaks.LEAKY, f.__doc__
+                    reacts |= gap > 1e-6
+    assert reacts == (f in leaks.LEAKY)
+
+
+@pytest.mark.parametrize("f", [*padding.SOUND, *padding.LEAKY], ids=lambda f: f.__name__)
+def test_a_specimen_of_padding_is_what_it_says(f):
+    """One padded slot at a time, keys and values apart; sound ones also equal their cut version."""
+    rng = np.random.default_rng(1)
+    lengths = np.array([6, 0, 1, 9, 4])
+    q, k, v = rng.normal(size=(3, 5, 9, 3))
+    within = np.arange(9) < lengths[:, None]
+    before = f(q, k, v, lengths)[within]
+    assert np.isfinite(before).all()
+    reacts = False
+    for b, n in enumerate(lengths):
+        for slot in range(n, 9):
+            for junk in (0.5, 60.0, np.nan, -np.inf):
+                for which in "kv":
+                    k2, v2 = k.copy(), v.copy()
+                    (k2 if which == "k" else v2)[b, slot] = junk
+                    with np.errstate(all="ignore"):
+                        after = f(q, k2, v2, lengths)[within]
+                    reacts |= not np.allclose(after, before, rtol=0, atol=1e-9)
+    assert reacts == (f in padding.LEAKY)
+
+
+@pytest.mark.parametrize("exercise_id", ["leaks_future", "padding_is_ignored"])
+def test_the_labels_do_not_travel(exercise_id):
+    """Neither name, docstring nor order says which specimens are sound."""
+    orders = set()
+    for seed in range(3):
+        wire = [case.to_wire() for case in find(exercise_id).cases(seed)]
+        orders.add(tuple(args[0].source for args, *_ in wire))
+        for number, (args, _, name, _) in enumerate(wire):
+            assert name == str(number) and args[0].source.startswith("def specimen(q, k, v")
+            assert '"""' not in args[0].source and "#" not in args[0].source
+    assert len(orders) == 3
+
+
+def test_too_weak_and_too_strict_are_told_apart_in_words():
+    def trusts_the_first(attention, T, d, rng):
+        base = rng.normal(size=(3, T, d))
+        before = attention(*base.copy())
+        for t in range(2, T):
+            other = base.copy()
+            other[:, t:] = 90 * rng.normal(size=(3, T - t, d))
+            if not np.allclose(attention(*other)[1:t], before[1:t]):
+                return True
+        return False
+
+    def hates_zeros(attention, T, d, rng):
+        return right.leaks_future(attention, T, d, rng) or not np.any(
+            attention(*rng.normal(size=(3, T, d)))
+        )
+
+    weak = judge("leaks_future", trusts_the_first)
+    assert weak.mistake == "too_weak" and "leaks in row 0 only" in weak.message
+    strict = judge("leaks_future", hates_zeros)
+    assert strict.mistake == "too_strict" and "returns zeros" in strict.message
+    assert weak.score == strict.score == 0
+
+
+# ---- one pass and many ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_causal_pass_gives_the_losses_of_separate_passes(seed):
+    rng = np.random.default_rng(seed)
+    E, W_q, W_k, W_v, W_o = (rng.normal(size=s) for s in ((9, 6), (6, 4), (6, 4), (6, 5), (5, 9)))
+    tokens = rng.integers(9, size=8)
+
+    def logits(tokens):
+        x = E[tokens]
+        mask = right.causal_mask(len(tokens))
+        return right.masked_attention(x @ W_q, x @ W_k, x @ W_v, mask)[0] @ W_o
+
+    whole = right.next_token_losses(logits(tokens), tokens)
+    for t in range(7):
+        row = logits(tokens[: t + 1])[-1]
+        p = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+        assert whole[t] == pytest.approx(-np.log(p[tokens[t + 1]]))
