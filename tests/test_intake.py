@@ -22,7 +22,7 @@ from grader import arrivals, class_run, cli, intake
 from grader.course_files import ROOT
 from utils.chapters import CHAPTERS
 
-ONE, TWO = CHAPTERS
+ONE, TWO = CHAPTERS[:2]
 BOOK, OTHER, LATER = fill({}), fill({"why_soft": "because"}), fill({"why_soft": "after all"})
 SECOND = fill({}, TWO)
 NOON, EVENING = (2025, 3, 1, 12, 0, 0), (2025, 3, 1, 18, 0, 0)
