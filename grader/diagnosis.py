@@ -192,7 +192,8 @@ def _argument(name, arg):
     if isinstance(arg, np.ndarray):
         return f"{name} of shape {arg.shape}"
     if isinstance(arg, Code | Rng):
-        return f"a {name}" if isinstance(arg, Code) else "a generator"
+        article = "an" if name[:1] in "aeiou" else "a"
+        return f"{article} {name}" if isinstance(arg, Code) else "a generator"
     if isinstance(arg, float):
         return f"{name}={arg:.6g}"
     text = repr(arg)

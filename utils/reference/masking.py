@@ -109,6 +109,12 @@ def wasted_mass(scores, mask):
     return np.where(np.asarray(mask, dtype=bool), 0, softmax(scores)).sum(axis=-1)
 
 
+def _unmoved(after, before):
+    """Are two outputs the same, up to float noise? What was NaN before may stay so."""
+    size = np.abs(np.where(np.isfinite(before), before, 0)).max(initial=1.0)
+    return np.allclose(after, before, rtol=0, atol=1e-5 * size, equal_nan=True)
+
+
 def leaks_future(attention, T, d, rng):
     """Does a row of `attention(q, k, v)`, arrays `(T, d)`, depend on tokens after its own? -> bool
 
@@ -116,12 +122,12 @@ def leaks_future(attention, T, d, rng):
     the rows before it must stay as they are, up to float noise.
     """
     q, k, v = rng.normal(size=(3, T, d))
-    before = np.asarray(attention(q.copy(), k.copy(), v.copy()))
+    before = np.asarray(attention(q.copy(), k.copy(), v.copy()))  # (T, d_v)
     for t in range(1, T):
         for size in (1.0, 100.0):
             other = rng.normal(size=(3, T, d)) * size
             other[:, :t] = q[:t], k[:t], v[:t]
-            if not np.allclose(np.asarray(attention(*other))[:t], before[:t], rtol=0, atol=1e-7):
+            if not _unmoved(np.asarray(attention(*other))[:t], before[:t]):
                 return True
     return False
 
@@ -132,7 +138,7 @@ def padding_is_ignored(attention, T, d, rng):
     `attention(q, k, v, lengths)` takes arrays `(B, T, d)` and lengths `(B,)`.
     Padding is replaced by other numbers, small and large, by NaN and by inf.
     """
-    lengths = np.array([T // 2, T, 1, 0, T - 1, 2])
+    lengths = np.clip([T // 2, T, 1, 0, T - 1, 2], 0, T)
     q, k, v = rng.normal(size=(3, len(lengths), T, d))
     within = np.arange(T) < lengths[:, None]  # (B, T)
     before = np.asarray(attention(q.copy(), k.copy(), v.copy(), lengths.copy()))[within]
@@ -140,7 +146,7 @@ def padding_is_ignored(attention, T, d, rng):
     for padding in (random, 100 * random, np.full(random.shape, np.nan), np.inf * random):
         k2, v2 = np.where(within[..., None], (k, v), padding)
         after = np.asarray(attention(q.copy(), k2, v2, lengths.copy()))[within]
-        if not np.allclose(after, before, rtol=0, atol=1e-7):
+        if not _unmoved(after, before):
             return False
     return True
 
