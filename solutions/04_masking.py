@@ -805,5 +805,5 @@ A cell with a dot may be read. The causal table is a lower triangle, the window 
 
 **Sources.** A. Vaswani et al., *Attention Is All You Need*, 2017, section 3.2.3, for masking with $-\infty$ in the decoder. J. Devlin et al., *BERT*, 2019, for an encoder without a causal mask. I. Beltagy et al., *Longformer*, 2020, and A. Jiang et al., *Mistral 7B*, 2023, for sliding windows. R. Williams and D. Zipser, *A Learning Algorithm for Continually Running Fully Recurrent Neural Networks*, 1989, for teacher forcing. M. Krell et al., *Efficient Sequence Packing without Cross-contamination*, 2021, for segments. PyTorch's documentation of `scaled_dot_product_attention` and of `nn.MultiheadAttention`, for the two conventions.
 
-**Back** to [chapter 2](../02_qkv/02_qkv.ipynb). **Onward:** one attention has one set of weights a token, and must choose whom to read. Chapter 5 gives it several.
+**Back** to [chapter 3](../03_scaling/03_scaling.ipynb). **Onward:** one attention has one set of weights a token, and must choose whom to read. Chapter 5 gives it several.
 """
