@@ -586,7 +586,7 @@ r"""
 check("soft_cap", soft_cap)
 
 # %%
-print("capped at 50:", np.round(soft_cap([1.0, 10.0, 50.0, 500.0], 50.0), 2))
+print("capped at 50:", np.round(soft_cap(np.array([1.0, 10.0, 50.0, 500.0]), 50.0), 2))
 row = np.array([1.0, 2.0, -np.inf])  # the last key is forbidden: chapter 4
 print("cap before the mask:", np.round(softmax(np.append(soft_cap(row[:2], 5.0), -np.inf)), 3))
 print("cap after the mask: ", np.round(softmax(soft_cap(row, 5.0)), 3))
