@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 from grader import course_files, exercises, sandbox, tiers, workers
 from grader.grade import judged, make_unit, run_unit, unpack_result, with_outputs
 from grader.normalise import Unreadable, grade_id
-from grader.store import Store
+from grader.store import Store, write_whole
 from utils.chapters import Chapter
 
 
@@ -155,18 +153,10 @@ def _finish(unit, data, chapter, root, page):
             unanswered.append(meta["grade_id"])
         if meta.get("solution") and meta.get("grade"):
             scores[meta["grade_id"]] = 0.0 if meta["grade_id"] in unanswered else None
-    _write_if_new(page, json.dumps(with_outputs(graded), indent=1, ensure_ascii=False).encode())
+    shown = json.dumps(with_outputs(graded), indent=1, ensure_ascii=False).encode()
+    if not page.exists() or page.read_bytes() != shown:
+        write_whole(page, shown)
     return Finished(scores, unanswered, _rows(unit, graded, chapter, worth))
-
-
-def _write_if_new(path, data):
-    if path.exists() and path.read_bytes() == data:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, fresh = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(fresh, path)
 
 
 def _rows(unit, graded, chapter, worth):

@@ -19,12 +19,17 @@ class Store:
             return None
 
     def put(self, key, data):
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, fresh = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(fresh, path)
+        write_whole(self._path(key), data)
 
     def _path(self, key):
         return self.folder / key[:2] / key
+
+
+def write_whole(path, data):
+    """Write a file, and the folders above it, so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, fresh = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.chmod(fresh, 0o644)  # mkstemp's files are closed to a second teacher
+    os.replace(fresh, path)

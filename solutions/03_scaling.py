@@ -516,7 +516,7 @@ for d_k in (8, 128, 2048):
 
 # %% [markdown]
 r"""
-**Explain.** Without the scale the *mean* grows, from 2.45 to 5.88 to 7.71. Whoever looks at the mean alone concludes that raw scores learn better! But the *median* falls from 2.13 to 1.52 to 0.0009: at width 2048 the typical query gets next to nothing. The mean is carried by a few rows that happen to be near a tie of two keys; they get large gradients, because the keys they are multiplied with are long. Most rows have made up their mind for good, at random, before training has begun. The median says so, and the sensitivity, 0.76, 0.21 and 0.06, says so too, and is bounded by 1, so that no few rows can carry it. With the scale, mean and median stay close together at every width.
+**Explain.** Without the scale the *mean* grows, from 2.45 to 5.88 to 7.71. Whoever looks at the mean alone concludes that raw scores learn better! But the *median* ends at 0.0009: at width 2048 the typical query gets next to nothing. (On the way there it can be larger than with the scale, as at 128: in a row that is still undecided, long keys make for large gradients.) At 2048 the mean is carried by a few rows that happen to be near a tie of two keys; they get large gradients, because the keys they are multiplied with are long. Most rows have made up their mind for good, at random, before training has begun. The median says so, and the sensitivity, 0.76, 0.21 and 0.06, says so too, and is bounded by 1, so that no few rows can carry it. With the scale, mean and median stay close together at every width.
 
 ## 7. Other ways to hold scores down
 
