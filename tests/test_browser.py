@@ -97,7 +97,8 @@ def _wait(condition, seconds):
 def open_notebook(page, address, path, name):
     page.goto(f"{address}/lab/tree/{path}?token=reader&reset", wait_until="domcontentloaded")
     page.get_by_role("heading", name=name).first.wait_for(timeout=60_000)
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(timeout=60_000)
+    # The circle by the kernel's name says "idle" before a kernel answers; this line does not.
+    page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)
 
 
 def run_all(page, file):
