@@ -48,12 +48,11 @@ def _trace_words(exercise, outcome):
             "Work on a copy: `x = x - m` makes a new array, `x -= m` writes into the old one.",
             None,
         )
-    return (
-        "not_repeatable",
-        "A second call with the same arguments gives another result: "
-        "something is kept from one call to the next, or drawn at random.",
-        None,
-    )
+    drawn = "something is kept from one call to the next, or drawn at random."
+    if any(isinstance(arg, Rng) for arg in outcome.case.args):
+        drawn = "draw from the generator that is handed in, and keep nothing between calls."
+    words = f"A second call with the same arguments gives another result: {drawn}"
+    return "not_repeatable", words, None
 
 
 def _fingerprint(exercise, outcomes, faulty):
@@ -145,6 +144,8 @@ EXCEPTION_HINTS = {
     "np.where, or say .any() or .all().",
     "inhomogeneous shape": "A pair such as (out, weights) is used as if it were one array: unpack "
     "it first.",
+    "'NoneType'": "Something here is None: an argument that may be None, such as a scale that was "
+    "not given, or the result of a function without a return.",
     "too many indices": "An index too many: the array has fewer axes than this line expects.",
     "not enough values to unpack": "Fewer values come back than this line unpacks: an axis or a "
     "result is missing.",

@@ -57,6 +57,8 @@ class Exercise:
     `remarks` names groups that are reported but never fail an answer.
     `accept(case, value, wanted)`, where given, replaces the comparison with
     the reference: it returns None or a Complaint, and may raise Misfit.
+    `differ` names groups that draw from generators unlike each other, so that no
+    two answers may be the same, and has the Complaint for when they are.
     `order` names the groups first where the cases are shuffled; with
     `all_or_nothing` there is no partial credit. `within` says how close an
     answer must come, where it is not the usual.
@@ -72,6 +74,7 @@ class Exercise:
     hints: dict = field(default_factory=dict)
     remarks: dict = field(default_factory=dict)
     accept: Callable | None = None
+    differ: dict = field(default_factory=dict)
     within: Within = USUAL
     order: tuple = ()
     all_or_nothing: bool = False

@@ -7,6 +7,8 @@ import numpy as np
 from grader import compare, exercises
 from utils.wire import Other
 
+LATE = "no result after 5 seconds: does a loop never end, or is more computed than was asked for?"
+
 
 @dataclass(frozen=True, eq=False)
 class Fault:
@@ -47,7 +49,7 @@ def _status_fault(exercise, answer):
             text = f": {answer.message}" if answer.message else ""
             return Fault("raises", f"{answer.errors[0]}{text}{at}")
         case "too slow":
-            return Fault("never_returns", "no result after 5 seconds: does a loop never end?")
+            return Fault("never_returns", LATE)
         case "not callable":
             came = compare.describe(answer.value)
             return Fault("not_callable", f"a function is wanted; what was handed in is {came}")
@@ -134,13 +136,12 @@ def _typed_fault(yours, right, within):
 def _difference(yours, right, within):
     """The first row that is wrong, beside the right one."""
     row = int(np.argmin(compare.agree(yours, right, within).all(axis=-1)))
-    if right.size == 1:
-        return Fault(
-            None, f"yours is {yours[0, 0]:.4g}; wanted is {right[0, 0]:.4g}", (yours, right)
-        )
     where = f"row {row} of yours" if len(right) > 1 else "yours"
-    sentence = f"{where} is {_numbers(yours[row])}; wanted is {_numbers(right[row])}"
-    return Fault(None, sentence, (yours, right))
+    for digits in (4, 8, 12):  # as many as it takes to tell the two apart
+        came, should = _numbers(yours[row], digits), _numbers(right[row], digits)
+        if came != should:
+            break
+    return Fault(None, f"{where} is {came}; wanted is {should}", (yours, right))
 
 
 def _evidence(value, wanted, within):
@@ -156,6 +157,8 @@ def _evidence(value, wanted, within):
     return next((v, w) for v, w in zip(*flat, strict=True) if not compare.close(v, w, within))
 
 
-def _numbers(row):
-    shown = ", ".join(f"{x:.4g}" for x in row[:6])
+def _numbers(row, digits):
+    if len(row) == 1:
+        return f"{row[0]:.{digits}g}"
+    shown = ", ".join(f"{x:.{digits}g}" for x in row[:6])
     return f"[{shown}{', ...' if len(row) > 6 else ''}]"

@@ -1,15 +1,16 @@
 """Answers + reference -> verdict; `judge` alone also collects the answers, in this process."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from grader import card, compare, exercises
 from grader.diagnosis import Outcome, diagnose
-from grader.faults import find_fault
+from grader.faults import Fault, find_fault
 from utils.cases import Answer
 from utils.check import collect
+from utils.wire import pack
 
 NO_TRACE = "inputs unchanged, same result twice"
 
@@ -107,7 +108,19 @@ def _outcomes(exercise, cases, answers):
     for case, wanted in zip(cases, collect(cases, exercise.reference, watch=False), strict=True):
         answer = by_name.get(case.name, Answer(case.name, "not run"))
         outcomes.append(Outcome(case, answer, wanted, find_fault(exercise, case, answer, wanted)))
-    return outcomes
+    return [_or_the_same(exercise, outcome, outcomes) for outcome in outcomes]
+
+
+def _or_the_same(exercise, outcome, outcomes):
+    """The outcome, with a fault if its answer is another's although the generators differ."""
+    complaint = exercise.differ.get(outcome.case.group)
+    if complaint is None or outcome.fault:
+        return outcome
+    mine = pack(outcome.answer.value)
+    others = (o for o in outcomes if o is not outcome and o.case.group == outcome.case.group)
+    if all(pack(other.answer.value) != mine for other in others):
+        return outcome
+    return replace(outcome, fault=Fault(complaint.name, complaint.sentence))
 
 
 # ---- from outcomes to groups, score and words ------------------------------------------------

@@ -35,6 +35,20 @@ def torch_std(d_k, n, rng):
     return (q * k).sum(-1).std()
 
 
+def seeded_std(d_k, n, rng):
+    q, k = (np.random.default_rng(int(rng.integers(2**32))).normal(size=(n, d_k)) for _ in "qk")
+    return (q * k).sum(1).std()
+
+
+def spawned_std(d_k, n, rng):
+    q, k = (child.normal(size=(n, d_k)) for child in rng.spawn(2))
+    return (q * k).sum(1).std()
+
+
+def diagonal_std(d_k, n, rng):
+    return np.diag(rng.normal(size=(n, d_k)) @ rng.normal(size=(d_k, n))).std()
+
+
 def masked_entropy(weights):
     p = np.asarray(weights, dtype=float)
     terms = np.zeros_like(p)
@@ -132,6 +146,11 @@ def keys_for_each_width(widths, scaled, rng, n_keys=64, n=256):
     return declared._curve(widths, scaled, rng, n_keys, n)
 
 
+def spawned_curve(widths, scaled, rng, n_keys=64, n=256):
+    parts = [right.saturation_curve([d], scaled, child, n_keys, n) for d, child in zip(widths, rng.spawn(len(widths)), strict=True)]  # fmt: skip
+    return np.array(parts)[..., 0].T
+
+
 def square_maps(widths, scaled, rng, n_keys=64, n=256):
     """Maps of n_keys queries on n_keys keys until there are n rows."""
     entropy, sensitivity = [], []
@@ -167,9 +186,9 @@ def sigmoid_cap(scores, cap):
 
 
 RIGHT = {
-    "score_std": [rademacher_std, uniform_std, looped_std, torch_std],
+    "score_std": [rademacher_std, uniform_std, looped_std, torch_std, seeded_std, spawned_std, diagonal_std],
     "row_entropy": [masked_entropy, quiet_entropy, torch_entropy],
-    "saturation_curve": [keys_for_each_row, keys_for_each_width, square_maps],
+    "saturation_curve": [keys_for_each_row, keys_for_each_width, square_maps, spawned_curve],
     "scaled_scores": [einsum_scores, query_scaled_first, listed_scores, float32_scores],
     "scaled_dot_product_attention": [sdpa, own_softmax],
     "last_token_weights": [[0.248, 0.248, 0.503], (0.25, 0.25, 0.5), np.array([0.2483, 0.2483, 0.5035])],
@@ -199,7 +218,7 @@ def test_right_answers_pass_however_they_are_written(exercise_id, candidate):
     ("exercise_id", "candidate"), [p for p in EACH if p.values[0] in STATISTICAL]
 )
 def test_chance_never_fails_a_right_answer(exercise_id, candidate):
-    slow = candidate in (looped_std, keys_for_each_row)
+    slow = candidate in (looped_std, keys_for_each_row, diagonal_std, spawned_curve)
     for seed in range(200, 205 if slow else 230):
         verdict = judge(exercise_id, candidate, seed, hidden=True)
         assert verdict.passed, (seed, judge(exercise_id, candidate, seed).message)
@@ -210,6 +229,10 @@ def test_chance_never_fails_a_right_answer(exercise_id, candidate):
 
 def another_seed(d_k, n, rng):
     return right.score_std(d_k, n, np.random.default_rng(42))
+
+
+def of_the_global_generator(d_k, n, rng):
+    return np.std(np.random.normal(size=(2, n, d_k)).prod(0).sum(-1))
 
 
 def nearly_theory(d_k, n, rng):
@@ -243,6 +266,7 @@ def scaled_afterwards(q, k, v, scale=None):
 LIKE = [
     ("score_std", another_seed, "ignores_rng"),
     ("score_std", nearly_theory, "ignores_rng"),
+    ("score_std", of_the_global_generator, "not_repeatable"),
     ("score_std", lambda d_k, n, rng: d_k**0.5, "theory_not_measured"),
     ("saturation_curve", curve_of_another_seed, "ignores_rng"),
     ("scaled_dot_product_attention", falsy, "weights_zero_taken_for_none"),

@@ -9,21 +9,15 @@ from grader.compare import Within, conform
 from grader.exercise import Complaint, Exercise, Law, call, value
 from utils.reference import scaling as right
 from utils.reference.dictionary_lookup import as_floating, softmax
-from utils.wire import Code, Rng
+from utils.wire import Rng
 
 CHAPTER = "scaling"
 LISTS = "It would also take nested lists if it began with np.asarray."
 
-# A generator that is stuck: every draw is the same, so that all vectors drawn are alike.
-STUCK = Code(
-    "bits = np.random.MT19937()\n"
-    "bits.state = {'bit_generator': 'MT19937', 'state': {'key': np.zeros(624, 'u4'), 'pos': 0}}\n"
-    "specimen = np.random.Generator(bits)"
-)
 IGNORES_RNG = Complaint(
     "ignores_rng",
-    "the generator handed in here gives one number for ever, and yet your result is what ordinary "
-    "draws give: draw from `rng`, and from nothing else",
+    "two generators that give different numbers give the very same result: draw from `rng`, "
+    "and from nothing else.",
 )
 
 
@@ -54,18 +48,18 @@ def _named(exercise, name, advice):
 
 
 def _score_std_cases(rng):
-    for d_k, n in ((64, 4000), (int(rng.integers(12, 24)), 8000), (256, 3000)):
+    # n stays so small that the diagonal of all n by n products can be had as well.
+    for d_k, n in ((64, 4000), (int(rng.integers(12, 24)), 4000), (256, 3000)):
         yield call("wide vectors", d_k, n, _seed(rng))
-    for d_k in (1, 2, 3, 1, 2):
-        yield call("narrow vectors", d_k, 20000, _seed(rng))
-    yield call("draws from rng", 64, 2000, STUCK)
+    for d_k in (1, 2, 3, 1, 2, 3, 1, 2):
+        yield call("narrow vectors", d_k, 4000, _seed(rng))
+    for _ in range(2):
+        yield call("draws from rng", 64, 2000, _seed(rng))
 
 
 def _measures_the_spread(case, value, wanted):
-    d_k, n, rng = case.args
+    d_k, n, _ = case.args
     yours, theory = float(conform(value, np.asarray(1.0))), math.sqrt(d_k)
-    if rng is STUCK:
-        return IGNORES_RNG if abs(yours / theory - 1) < 0.25 else None
     if abs(yours / theory - 1) < 1e-9:
         words = "this is the square root of d_k itself: measure it, over n pairs drawn from `rng`"
         return Complaint("not_measured", words)
@@ -81,6 +75,7 @@ score_std = Exercise(
     right.score_std,
     _score_std_cases,
     accept=_measures_the_spread,
+    differ={"draws from rng": IGNORES_RNG},
     hints={
         "wide vectors": "Draw q and k, both (n, d_k); multiply, sum over the last axis, take the standard deviation.",
         "narrow vectors": "Every pair needs a query and a key of its own.",
@@ -103,8 +98,8 @@ def theory_not_measured(d_k, n, rng):
     return math.sqrt(d_k)
 
 
-@score_std.mistake("A seed of your own inside makes every measurement the same: draw from `rng`.")
-def seed_inside(d_k, n, rng):
+@score_std.mistake(IGNORES_RNG.sentence)
+def ignores_rng(d_k, n, rng):
     return right.score_std(d_k, n, np.random.default_rng(0))
 
 
@@ -244,12 +239,12 @@ def nan_at_zero(weights):
     return -(p * np.log(p)).sum(-1)
 
 
-@row_entropy.mistake(
-    "A small number is added inside the log, and every entropy is a little off: use np.where instead."
-)
-def small_number_added(weights):
-    p = as_floating(weights)
-    return -(p * np.log(p + 1e-5)).sum(-1)
+for _power in range(3, 8):
+    _named(
+        row_entropy,
+        f"small_number_added_1e_{_power}",
+        "A small number is added inside the log, and every entropy is a little off: use np.where instead.",
+    )(lambda weights, small=10.0**-_power: -np.sum(weights * np.log(np.add(weights, small)), -1))
 
 
 @row_entropy.mistake("The sum runs over the queries: it belongs along the last axis, the keys.")
@@ -312,7 +307,8 @@ def _saturation_cases(rng):
     yield call("scaled scores", wide, True, _seed(rng))
     yield call("other numbers of keys", [64, 16], False, _seed(rng), 9, 500)
     yield call("other numbers of keys", [16, 32], True, _seed(rng), n_keys=20, n=400)
-    yield call("draws from rng", [64], False, STUCK)
+    for _ in range(2):
+        yield call("draws from rng", [64], False, _seed(rng))
 
 
 @functools.cache
@@ -334,20 +330,17 @@ def _keys_and_rows(case):
 
 
 def _curve_is_as_expected(case, value, wanted):
-    widths, scaled, rng = case.args[:3]
+    widths, scaled = case.args[:2]
     n_keys, n = _keys_and_rows(case)
     yours = conform(value, wanted)
-    near, words = [], None
     for number, (name, part) in enumerate(zip(("entropy", "sensitivity"), yours, strict=True)):
         for width, mean in zip(widths, part.astype(float), strict=True):
             expected, sd = _saturation(width, bool(scaled), n_keys)[number]
             # One set of keys for all rows of a width is right as well, and spreads more.
-            near.append(abs(mean - expected) < 9 * sd / math.sqrt(n) + 0.003)
-            if not near[-1] and words is None:
-                words = f"{name}: at width {width} yours is {mean:.3g}; over {n} rows it is about {expected:.3g}"
-    if rng is STUCK:
-        return IGNORES_RNG if all(near) else None
-    return None if words is None else Complaint(None, words)
+            if not abs(mean - expected) < 9 * sd / math.sqrt(n) + 0.003:
+                where = f"{name}: at width {width} yours is {mean:.3g}"
+                return Complaint(None, f"{where}; over {n} rows it is about {expected:.3g}")
+    return None
 
 
 saturation_curve = Exercise(
@@ -357,6 +350,7 @@ saturation_curve = Exercise(
     _saturation_cases,
     builds_on=("row_entropy",),
     accept=_curve_is_as_expected,
+    differ={"draws from rng": IGNORES_RNG},
     results=("entropy", "sensitivity"),
     hints={
         "raw scores": "For every width draw new queries and keys; softmax of the dot products; two means over the rows.",
@@ -423,8 +417,8 @@ def always_64_keys(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, rng, 64, n)
 
 
-@saturation_curve.mistake("A seed of your own inside makes every curve the same: draw from `rng`.")
-def own_seed_inside(widths, scaled, rng, n_keys=64, n=256):
+@_named(saturation_curve, "ignores_rng", IGNORES_RNG.sentence)
+def _curve_of_its_own(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, np.random.default_rng(0), n_keys, n)
 
 
@@ -455,6 +449,8 @@ for _name, _advice, _changes in (
     ("multiplied_by_the_root", "The scores are multiplied by the square root of the width: divide.", {"divisor": lambda w: w**-0.5}),
     ("entropy_in_bits", "The entropy is in bits: use the natural logarithm.", {"entropy": in_bits}),
     ("entropy_negative", "The entropy has the wrong sign.", {"entropy": sign_missing}),
+    ("squares_averaged", "The squares are averaged over the keys: sum them over the keys first, then take the mean over the rows.", {"sensitivity": lambda p: 1 - np.mean(p**2)}),
+    ("entropy_averaged", "The entropy is averaged over the keys: sum over the keys first, then take the mean over the rows.", {"entropy": mean_over_keys}),
     ("concentration", "The second result is the sum of p^2; the sensitivity is 1 minus it.", {"sensitivity": lambda p: np.sum(p**2, axis=-1)}),
     ("room_above_the_largest", "The second result is 1 minus the largest weight; the sensitivity is 1 - sum p^2.", {"sensitivity": lambda p: 1 - p.max(-1)}),
     ("sums_over_rows", "The rows are added up: wanted are means over the rows.", {"mean": np.sum}),
@@ -992,6 +988,12 @@ def order_reversed(q, k, v, d_out, scale=None):
     return right.attention_gradients(q, k, v, d_out, scale)[::-1]
 
 
+@attention_gradients.mistake("The order is dq, dk, dv: here dv comes first.")
+def dv_first(q, k, v, d_out, scale=None):
+    dq, dk, dv = right.attention_gradients(q, k, v, d_out, scale)
+    return dv, dq, dk
+
+
 @attention_gradients.mistake("dk lacks a transpose: column j of d_scores, not row j, belongs to key j.")  # fmt: skip
 def dk_not_transposed(q, k, v, d_out, scale=None):
     dq, _, dv = right.attention_gradients(q, k, v, d_out, scale)
@@ -999,6 +1001,29 @@ def dk_not_transposed(q, k, v, d_out, scale=None):
     _, p = right.scaled_dot_product_attention(q, k, v, scale)
     ds = right.softmax_vjp(p, as_floating(d_out) @ _swap(v)) * usual
     return dq, ds @ as_floating(q), dv
+
+
+for _name, _advice, _dq_power, _dk_power in (
+    ("dq_without_scale", "dq lacks the scale, which dk has.", 0, 1),
+    ("dk_without_scale", "dk lacks the scale, which dq has.", 1, 0),
+    ("dq_scaled_twice", "The scale goes into dq twice: once is right.", 2, 1),
+    ("dk_scaled_twice", "The scale goes into dk twice: once is right.", 1, 2),
+):
+
+    @_named(attention_gradients, _name, _advice)
+    def _unevenly_scaled(q, k, v, d_out, scale=None, powers=(_dq_power, _dk_power)):
+        usual = np.shape(q)[-1] ** -0.5 if scale is None else scale
+        dq, dk, dv = _back(q, k, v, d_out, scale, factor=1)
+        return dq * usual ** powers[0], dk * usual ** powers[1], dv
+
+
+@attention_gradients.mistake("`.T` turns round all axes of a batch: swap only the last two, np.swapaxes(x, -1, -2).")  # fmt: skip
+def gradients_with_all_axes_transposed(q, k, v, d_out, scale=None):
+    q, k, v, d_out = map(as_floating, (q, k, v, d_out))
+    usual = q.shape[-1] ** -0.5 if scale is None else scale
+    weights = softmax(q @ k.T * usual)
+    ds = right.softmax_vjp(weights, d_out @ v.T) * usual
+    return ds @ k, ds.T @ q, weights.T @ d_out
 
 
 @attention_gradients.mistake("dv lacks a transpose: column j of the weights, not row j, belongs to value j.")  # fmt: skip
