@@ -16,7 +16,7 @@ LISTS = "It would also take nested lists if it began with np.asarray."
 
 IGNORES_RNG = Complaint(
     "ignores_rng",
-    "two generators that give different numbers give the very same result: draw from `rng`, "
+    "Two generators that give different numbers give the very same result here: draw from `rng`, "
     "and from nothing else.",
 )
 
