@@ -32,7 +32,7 @@ def diagnose(exercise, outcomes, traces, hidden):
     first = faulty[0]
     if first.fault.name in ("not_written", "calls_unwritten", "never_returns", "not_callable"):
         return first.fault.name, _sentence(first.fault.sentence), None
-    known = next((m for m in exercise.mistakes if m.name == first.fault.name), None)
+    known = next((m for m in exercise.mistakes if m.advice == first.fault.sentence), None)
     if mistake := known or _fingerprint(exercise, outcomes, faulty):
         return mistake.name, mistake.advice, first.fault.evidence
     return first.fault.name, _words(exercise, first, hidden), first.fault.evidence
