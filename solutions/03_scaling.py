@@ -9,9 +9,9 @@ The short answer is one line of algebra. We take the long way: measure how far s
 
 # %% [markdown]
 r"""
-**What you need.** [Chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb), above all the Jacobian of softmax, and [chapter 2](../02_qkv/02_qkv.ipynb). The variance of a sum of independent numbers is the sum of their variances; no more statistics than that.
+**What you need.** [Chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb), above all the Jacobian of softmax, and [chapter 2](../02_qkv/02_qkv.ipynb). And four facts about random numbers: $\operatorname{Var}[X] = \operatorname{E}[X^2] - \operatorname{E}[X]^2$; a factor $c$ in front makes $\operatorname{Var}[cX] = c^2 \operatorname{Var}[X]$; and if $X$ and $Y$ are independent, $\operatorname{E}[XY] = \operatorname{E}[X]\operatorname{E}[Y]$ and $\operatorname{Var}[X + Y] = \operatorname{Var}[X] + \operatorname{Var}[Y]$. No more statistics than that.
 
-**What you will write.** Exercises marked ★ are the core; the others lie beside the path and are worth no points.
+**What you will write.** Exercises marked ★ are the core; the others lie beside the path and are worth no points. (Cells that need one of those take the course's own, through `yours_or_ours`, as long as yours does not pass.)
 
 | | exercise | what it does |
 |---|---|---|
@@ -34,7 +34,7 @@ import numpy as np
 
 import utils
 from utils import plots
-from utils.check import check
+from utils.check import check, yours_or_ours
 from utils.reference.dictionary_lookup import softmax, softmax_jacobian
 
 utils.ready("03_scaling")
@@ -85,7 +85,7 @@ def score_std(d_k, n, rng):
 r"""
 <details><summary>Hint 1: the idea</summary>Two arrays of random numbers; row i of the one meets row i of the other.</details>
 <details><summary>Hint 2: the shape</summary><code>q</code> and <code>k</code> are <code>(n, d_k)</code>, the scores <code>(n,)</code>, the result one number.</details>
-<details><summary>Hint 3: almost the line</summary><code>rng.standard_normal((n, d_k))</code> twice, then <code>np.std((q * k).sum(axis=-1))</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>q = rng.standard_normal((n, d_k))</code>, and the same for <code>k</code>. <code>q * k</code> has all the products; sum the right axis away, then <code>np.std</code>.</details>
 """
 
 # %% test="score_std" points=2
@@ -122,7 +122,7 @@ The products of different components are independent of each other, so their var
 
 ## 2. What softmax makes of it
 
-Softmax looks at *differences* of scores. A difference of 1 is a factor of 2.72 between two weights; a difference of 11.3 a factor of about eighty thousand. To see what this does to a row of weights, we need a number for how undecided a row is. The **entropy** $H = -\sum_j p_j \log p_j$ is one: 0 if one key takes all, $\log S$ if all $S$ keys weigh the same.
+Softmax looks at *differences* of scores. A difference of 1 is a factor of 2.72 between two weights; at $d_k = 128$ two scores typically lie $\sqrt 2$ times 11.3 apart, that is 16 (variances add, of differences too), and 16 is a factor of nine million. To see what this does to a row of weights, we need a number for how undecided a row is. The **entropy** $H = -\sum_j p_j \log p_j$ is one: 0 if one key takes all, $\log S$ if all $S$ keys weigh the same.
 
 ### Exercise: `row_entropy` ★
 
@@ -191,7 +191,7 @@ def saturation_curve(widths, scaled, rng, n_keys=64, n=256):
 r"""
 <details><summary>Hint 1: the idea</summary>A loop over widths; inside it, scores, softmax, two means.</details>
 <details><summary>Hint 2: the shape</summary><code>q (n, width)</code>, <code>k (n_keys, width)</code>: the rows are <code>q @ k.T</code>, <code>(n, n_keys)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>p = softmax(rows / np.sqrt(width) if scaled else rows)</code>; append <code>row_entropy(p).mean()</code> and <code>(1 - (p**2).sum(-1)).mean()</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>p = softmax(rows / np.sqrt(width) if scaled else rows)</code>; append the mean of <code>row_entropy(p)</code> and the mean of one minus the squares, summed along each row first.</details>
 """
 
 # %% test="saturation_curve" points=0
@@ -199,8 +199,9 @@ check("saturation_curve", saturation_curve)
 
 # %%
 widths = [1, 4, 16, 64, 128, 256, 1024, 2048]
-raw_entropy, raw_sensitivity = saturation_curve(widths, False, np.random.default_rng(32))
-entropy, sensitivity = saturation_curve(widths, True, np.random.default_rng(33))
+curve = yours_or_ours(saturation_curve)
+raw_entropy, raw_sensitivity = curve(widths, False, np.random.default_rng(32))
+entropy, sensitivity = curve(widths, True, np.random.default_rng(33))
 for name, row in (("raw   ", raw_sensitivity), ("scaled", sensitivity)):
     print("sensitivity,", name, *(f"{d}: {s:.2f} " for d, s in zip(widths, row)))
 plots.lines(
@@ -239,7 +240,7 @@ r"""
 
 ## 3. The remedy
 
-If the variance is $d_k$, divide the scores by $\sqrt{d_k}$ and it is 1. (A number $c$ in front changes a variance by $c^2$.)
+If the variance is $d_k$, divide the scores by $\sqrt{d_k}$ and it is 1: the factor $1/\sqrt{d_k}$ changes a variance by its square.
 
 $$ \operatorname{scores} = \frac{Q K^\top}{\sqrt{d_k}} $$
 
@@ -296,7 +297,7 @@ def scaled_dot_product_attention(q, k, v, scale=None):
 r"""
 <details><summary>Hint 1: the idea</summary>Scores, softmax, weighted average: three steps you have written before.</details>
 <details><summary>Hint 2: the shape</summary>Softmax along the last axis; then <code>(..., T, S) @ (..., S, d_v)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>weights = softmax(scaled_scores(q, k, scale))</code>; <code>return weights @ v, weights</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>weights = softmax(...)</code> of the scaled scores: <code>scaled_scores(q, k, scale)</code>, if you have written it. The average is a product with <code>v</code>. Mind the order of the two results.</details>
 """
 
 # %% test="scaled_dot_product_attention" points=3
@@ -394,6 +395,8 @@ FIGURE
 
 # %% [markdown]
 r"""
+**Explain.** At width 4 already: 0.74. But that is one row, and chance: at 8, 32 and 128 no key of the row shown has half, and only from 256 on one key has nearly all of it. The means below do not jump about; the sensitivity falls from 0.96 to less than 0.1. With the scale they stay near 3.7 and 0.96, and the deviation near 1; only the one row differs, because every width has vectors of its own. And $\sqrt 1 = 1$.
+
 ## 6. Who stops learning?
 
 A saturated row hardly moves. To see what this does to learning, send a gradient back through the formula. First through softmax. Let $g_i = \partial L / \partial p_i$ be the gradient that arrives at the weights of one row (**upstream**). By the chain rule, with chapter 1's Jacobian $\partial p_i / \partial s_j = p_i (\delta_{ij} - p_j)$, where $\delta_{ij}$ is 1 if $i = j$ and else 0,
@@ -422,7 +425,7 @@ def softmax_vjp(weights, upstream):
 r"""
 <details><summary>Hint 1: the idea</summary>Subtract from each upstream entry the row's weighted average, then multiply by the weight.</details>
 <details><summary>Hint 2: the shape</summary>The average is <code>(..., T, 1)</code>: <code>keepdims=True</code> keeps the axis that was summed.</details>
-<details><summary>Hint 3: almost the line</summary><code>p * (g - (p * g).sum(axis=-1, keepdims=True))</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>p * (g - average)</code>. The average weighs each <code>g</code> by its <code>p</code>, as you weighed values before, and keeps its axis.</details>
 """
 
 # %% test="softmax_vjp" points=2
@@ -438,10 +441,10 @@ print("sum of the row:   ", abs(round(float(np.sum(softmax_vjp(p, g))), 10)))
 r"""
 The two agree, and the row sums to 0: to raise all scores together changes nothing.
 
-Now the rest of the way, in three steps back from $\text{out}$. Write $P$ for the weights, $c$ for the scale, $G$ for the gradient that arrives at out.
+Now the rest of the way, in three steps back from $\text{out}$. Write $P$ for the weights, $A = c\, Q K^\top$ for the scores, $c$ for the scale ($1/\sqrt{d_k}$, unless another is given), and $G$ for the gradient that arrives at out. $dV$ is short for $\partial L / \partial V$, and so on: an array of the shape of $V$. With a batch in front, $^\top$ turns round the last two axes only.
 
 1. $\text{out}_{td} = \sum_s P_{ts} V_{sd}$. Value $s$ goes into every row $t$, with weight $P_{ts}$: $\; dV = P^\top G$. And $P_{ts}$ multiplies row $s$ of $V$: $\; dP = G V^\top$.
-2. Through softmax, row by row: $\; dA = \texttt{softmax\_vjp}(P, dP)$, where $A = c\, Q K^\top$.
+2. Through softmax, row by row: $\; dA = \texttt{softmax\_vjp}(P, dP)$.
 3. $A_{ts} = c \sum_i Q_{ti} K_{si}$. Query $t$ meets every key, key $s$ meets every query: $\; dQ = c\, dA\, K$ and $dK = c\, dA^\top Q$.
 
 The scale comes in twice, on the way forward and on the way back.
@@ -464,8 +467,8 @@ def attention_gradients(q, k, v, d_out, scale=None):
     _, weights = scaled_dot_product_attention(q, k, v, scale)
     dv = np.swapaxes(weights, -1, -2) @ d_out  # (..., S, d_v)
     d_weights = d_out @ np.swapaxes(v, -1, -2)  # (..., T, S)
-    d_dots = softmax_vjp(weights, d_weights) * scale  # (..., T, S)
-    return d_dots @ k, np.swapaxes(d_dots, -1, -2) @ q, dv
+    d_scores = softmax_vjp(weights, d_weights)  # (..., T, S)
+    return scale * d_scores @ k, scale * np.swapaxes(d_scores, -1, -2) @ q, dv
     ### END SOLUTION
 
 
@@ -473,7 +476,7 @@ def attention_gradients(q, k, v, d_out, scale=None):
 r"""
 <details><summary>Hint 1: the idea</summary>Walk the three steps from the end to the beginning.</details>
 <details><summary>Hint 2: the shape</summary>A gradient has the shape of what it belongs to: dk is <code>(..., S, d_k)</code>, so it must be <code>(S, T) @ (T, d_k)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>ds = softmax_vjp(weights, d_out @ vT) * scale</code>, then <code>ds @ k</code>, <code>dsT @ q</code> and <code>weightsT @ d_out</code>, with T for <code>np.swapaxes(..., -1, -2)</code>.</details>
+<details><summary>Hint 3: almost the line</summary>First <code>if scale is None: scale = 1 / np.sqrt(q.shape[-1])</code>. Then <code>d_scores = softmax_vjp(weights, d_out @ vT)</code> and <code>dv = weightsT @ d_out</code>, with T for <code>np.swapaxes(..., -1, -2)</code>; the two that are left are products with <code>k</code> and with <code>q</code>, times the scale.</details>
 """
 
 # %% test="attention_gradients" points=0
@@ -485,15 +488,16 @@ Trust it after you have checked it. Nudge one entry of `q` a little both ways an
 """
 
 # %%
+gradients = yours_or_ours(attention_gradients)
 draw = np.random.default_rng(35)
 q, k, v, d_out = (draw.normal(size=s) for s in ((3, 4), (5, 4), (5, 2), (3, 2)))
-dq, dk, dv = attention_gradients(q, k, v, d_out)
+dq, dk, dv = map(np.asarray, gradients(q, k, v, d_out))  # yours may be lists or tensors
 step = np.zeros_like(q)
 step[1, 2] = 1e-5
 up, down = (
     np.sum(np.asarray(scaled_dot_product_attention(q + s, k, v)[0]) * d_out) for s in (step, -step)
 )
-print(f"by nudging {(up - down) / 2e-5:.6f}   by formula {np.asarray(dq)[1, 2]:.6f}")
+print(f"by nudging {(up - down) / 2e-5:.6f}   by formula {dq[1, 2]:.6f}")
 
 # %% [markdown]
 r"""
@@ -501,22 +505,26 @@ Both ways agree. **Predict.** Without the scale, do the gradients of the queries
 """
 
 # %%
-for d_k in (8, 128, 2048):
-    for name, scale in (("raw   ", 1.0), ("scaled", None)):
+for name, scale in (("raw", 1.0), ("scaled", None)):
+    for d_k in (8, 128, 2048):
         draw = np.random.default_rng(33)
         q, k, v, d_out = (
             draw.normal(size=s) for s in ((1000, d_k), (64, d_k), (64, 16), (1000, 16))
         )
-        lengths = np.linalg.norm(attention_gradients(q, k, v, d_out, scale)[0], axis=1)
-        _, p = scaled_dot_product_attention(q, k, v, scale)
+        lengths = np.sort(np.linalg.norm(gradients(q, k, v, d_out, scale)[0], axis=1))
+        p = np.asarray(scaled_dot_product_attention(q, k, v, scale)[1])
+        settled = np.mean(1 - (p**2).sum(axis=-1) < 0.1)  # rows whose sensitivity is below 0.1
         print(
-            f"d_k = {d_k:4d} {name}  mean {lengths.mean():.2f}  median {np.median(lengths):.4f}"
-            f"  sensitivity {(1 - (np.asarray(p) ** 2).sum(-1)).mean():.2f}"
+            f"{name:6s} d_k = {d_k:4d}   mean length {lengths.mean():.2f}"
+            f"   of which the top tenth has {lengths[-100:].sum() / lengths.sum():3.0%}"
+            f"   settled rows {settled:3.0%}"
         )
 
 # %% [markdown]
 r"""
-**Explain.** Without the scale the *mean* grows, from 2.45 to 5.88 to 7.71. Whoever looks at the mean alone concludes that raw scores learn better! But the *median* ends at 0.0009: at width 2048 the typical query gets next to nothing. (On the way there it can be larger than with the scale, as at 128: in a row that is still undecided, long keys make for large gradients.) At 2048 the mean is carried by a few rows that happen to be near a tie of two keys; they get large gradients, because the keys they are multiplied with are long. Most rows have made up their mind for good, at random, before training has begun. The median says so, and the sensitivity, 0.76, 0.21 and 0.06, says so too, and is bounded by 1, so that no few rows can carry it. With the scale, mean and median stay close together at every width.
+**Explain.** Without the scale the *mean* grows, from 2.45 to 5.88 to 7.71. Whoever looks at the mean alone concludes that raw scores learn better! But look who has it. At width 8 the tenth of the queries with the longest gradients has 23 % of the sum; at 128 it is 47 %, at 2048 it is 86 %. Those are the few rows that happen to be near a tie of two keys; their gradients are large, because the keys that they are multiplied with are long. The others have made up their mind, at random, before training has begun: rows whose sensitivity is below 0.1 are 1 %, 49 % and 86 % of all. With the scale there are no settled rows at any width, and the top tenth has no more than a fifth.
+
+A sensitivity cannot exceed 1, so no few rows can carry its mean. That is why section 2 measured it, and not gradients. (The median of the lengths is no way out: at 128 half of the rows are still undecided, and it is larger without the scale than with it.)
 
 ## 7. Other ways to hold scores down
 
@@ -579,17 +587,18 @@ def soft_cap(scores, cap):
 r"""
 <details><summary>Hint 1: the idea</summary>tanh runs from -1 to 1. What must it be stretched by, and what must go in, so that small scores stay the same?</details>
 <details><summary>Hint 2: the shape</summary>Entry by entry: the shape does not change.</details>
-<details><summary>Hint 3: almost the line</summary><code>cap * np.tanh(scores / cap)</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>np.tanh</code> of what, times what? Both are the cap, once as a divisor and once as a factor.</details>
 """
 
 # %% test="soft_cap" points=0
 check("soft_cap", soft_cap)
 
 # %%
-print("capped at 50:", np.round(soft_cap(np.array([1.0, 10.0, 50.0, 500.0]), 50.0), 2))
+capped = yours_or_ours(soft_cap)
+print("capped at 50:", np.round(capped(np.array([1.0, 10.0, 50.0, 500.0]), 50.0), 2))
 row = np.array([1.0, 2.0, -np.inf])  # the last key is forbidden: chapter 4
-print("cap before the mask:", np.round(softmax(np.append(soft_cap(row[:2], 5.0), -np.inf)), 3))
-print("cap after the mask: ", np.round(softmax(soft_cap(row, 5.0)), 3))
+print("cap before the mask:", np.round(softmax(np.append(capped(row[:2], 5.0), -np.inf)), 3))
+print("cap after the mask: ", np.round(softmax(capped(row, 5.0)), 3))
 
 # %% [markdown]
 r"""
@@ -630,9 +639,9 @@ On the left the first key takes 0.93 and the next two 0.04 and 0.03; nothing is 
 **What you know now**
 
 - The dot product of random vectors has variance $d_k$; the standard deviation grows like its square root, and you have measured it.
-- Softmax over widely spread scores is nearly one-hot, at random, before anything was learned; most rows then have almost no gradient.
-- Dividing by $\sqrt{d_k}$ makes scores spread by 1 at every width. Dividing by $d_k$ would flatten them out.
-- A mean can be carried by a few rows. Look at the median, or at a bounded quantity such as $1 - \sum p^2$.
+- Softmax over widely spread scores is nearly one-hot, at random, before anything was learned. The wider the vectors, the more rows are settled and have almost no gradient: half of them at $d_k = 128$, six of seven at 2048.
+- Dividing by $\sqrt{d_k}$ makes scores spread by 1 at every width.
+- A mean can be carried by a few rows. Ask who has it, or take a bounded quantity such as $1 - \sum p^2$.
 - The gradient through softmax is $p\,(g - \sum p g)$: no Jacobian needed.
 - The square root rests on independence. Query-key normalisation and soft caps hold scores down when it is gone.
 

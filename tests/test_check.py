@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from grader.judge import judge
-from utils.check import check, collect
+from utils.check import check, collect, yours_or_ours
 from utils.errors import CheckFailed
 from utils.reference import dictionary_lookup as right
 from utils.time_limit import TooSlow, time_limit
@@ -236,3 +236,15 @@ def test_a_card_escapes_what_the_candidate_says():
         raise RuntimeError("<script>alert(1)</script>")
 
     assert "<script" not in judge("softmax", hostile)._repr_html_()
+
+
+def test_a_cell_takes_yours_once_it_passes_and_ours_before(capsys):
+    from utils.reference import scaling as right
+
+    def soft_cap(scores, cap):
+        return cap * np.tanh(np.asarray(scores) / cap)
+
+    assert yours_or_ours(soft_cap) is right.soft_cap
+    assert "soft_cap has not passed" in capsys.readouterr().out
+    check("soft_cap", soft_cap)
+    assert yours_or_ours(soft_cap) is soft_cap
