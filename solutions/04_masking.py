@@ -30,7 +30,7 @@ r"""
 | | `next_token_losses` | all positions predicted in one pass |
 | ★ | a written question | why one pass is enough |
 
-Set aside about two and a half hours (planned; nobody has been timed yet).
+Set aside about three and a half hours, in two sittings: sections 1 to 8, and what follows (planned; nobody has been timed yet).
 """
 
 # %%
@@ -96,8 +96,8 @@ def causal_mask(T, S=None):
 # %% [markdown]
 r"""
 <details><summary>Hint 1: the idea</summary>Compare where each key stands with where each query stands. A comparison gives booleans by itself.</details>
-<details><summary>Hint 2: the shape</summary>Keys stand at <code>np.arange(S)</code>, a row; queries at <code>np.arange(T)[:, None] + S - T</code>, a column. Compared, they give <code>(T, S)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>np.arange(S) &lt;= np.arange(T)[:, None] + S - T</code>. (<code>np.tri</code> can do it as well, with <code>k=S - T</code>.)</details>
+<details><summary>Hint 2: the shape</summary>Positions of the keys: <code>np.arange(S)</code>, a row. Positions of the queries: a column, <code>(T, 1)</code>, whose last entry is S - 1. Compared, they give <code>(T, S)</code>.</details>
+<details><summary>Hint 3: almost the line</summary>The column is <code>np.arange(T)[:, None] + S - T</code>. Put the two of hint 2 together with <code>&lt;=</code> between them: which on which side? (<code>np.tri</code> can do it as well, with <code>k=S - T, dtype=bool</code>.)</details>
 """
 
 # %% test="causal_mask" points=1
@@ -137,17 +137,17 @@ def padding_mask(lengths, S):
 # %% [markdown]
 r"""
 <details><summary>Hint 1: the idea</summary>The keys are numbered 0 to S - 1; compare their numbers with each length.</details>
-<details><summary>Hint 2: the shape</summary><code>np.asarray(lengths)[:, None, None]</code> is <code>(B, 1, 1)</code>, <code>np.arange(S)</code> is <code>(S,)</code>; together <code>(B, 1, S)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>np.arange(S) &lt; np.asarray(lengths)[:, None, None]</code>.</details>
+<details><summary>Hint 2: the shape</summary>The lengths need the shape <code>(B, 1, 1)</code>; with <code>np.arange(S)</code>, which is <code>(S,)</code>, they give <code>(B, 1, S)</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>np.asarray(lengths)[:, None, None]</code> has that shape. Smaller, or smaller or equal?</details>
 """
 
 # %% test="padding_mask" points=1
 check("padding_mask", padding_mask)
-assert np.shape(padding_mask([2, 4, 3], 4)) == (3, 1, 4)
+assert np.shape(padding_mask(np.array([2, 4, 3]), 4)) == (3, 1, 4)
 
 # %% [markdown]
 r"""
-A warning for chapter 5: scores with heads have the shape `(B, H, T, S)`, and NumPy lines axes up from the right. A mask of shape `(B, 1, S)` meets the axes `H, T, S` there, and when `B` happens to equal `H`, nothing complains: every *head* gets the padding of another *sequence*. With heads the mask must be `(B, 1, 1, S)`. The functions of this chapter insert no axes; whoever has heads inserts one.
+A warning for chapter 5: scores with heads have the shape `(B, H, T, S)`, and NumPy lines axes up from the right. A mask of shape `(B, 1, S)` meets the axes `H, T, S` there. When `B` happens to equal `H`, nothing complains: in every sequence, *head* number 3 hides what is padding in *sequence* number 3. With a single head nothing complains either, and the result silently grows to `(B, B, T, S)`. With heads the mask must be `(B, 1, 1, S)`. The functions of this chapter insert no axes; whoever has heads inserts one.
 
 ## 4. The near past only: a sliding window
 
@@ -174,8 +174,8 @@ def sliding_window_mask(T, window, S=None):
 # %% [markdown]
 r"""
 <details><summary>Hint 1: the idea</summary>For every pair ask: how long ago, seen from the query, did the key stand? 0 is the token itself, negative is the future.</details>
-<details><summary>Hint 2: the shape</summary><code>ago</code> is the query's position as a column minus the key's position as a row, <code>(T, S)</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>(ago &gt;= 0) &amp; (ago &lt; window)</code>, with brackets: <code>&amp;</code> binds tighter than <code>&lt;</code>.</details>
+<details><summary>Hint 2: the shape</summary><code>ago</code> is the query's position, a column, minus the key's position, a row: <code>(T, S)</code>. It must lie between two bounds.</details>
+<details><summary>Hint 3: almost the line</summary>Two comparisons joined by <code>&amp;</code>, each in brackets, since <code>&amp;</code> binds tighter than <code>&lt;</code>. (Neither <code>and</code> nor <code>0 &lt;= ago &lt; window</code> works on arrays.) A window of 1 must leave <code>ago == 0</code>.</details>
 """
 
 # %% test="sliding_window_mask" points=1
@@ -210,7 +210,7 @@ def segment_mask(q_segments, k_segments):
 r"""
 <details><summary>Hint 1: the idea</summary>Two conditions: the numbers are equal, and they are not 0.</details>
 <details><summary>Hint 2: the shape</summary>Give the queries a new last axis, <code>q[..., :, None]</code>, and the keys one before the last, <code>k[..., None, :]</code>.</details>
-<details><summary>Hint 3: almost the line</summary><code>(q == k) &amp; (q != 0)</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>(q == k) &amp; (...)</code>. If the numbers are equal, it is enough to ask one side whether it is 0.</details>
 """
 
 # %% test="segment_mask" points=0
@@ -247,7 +247,7 @@ def combine_masks(*masks):
 r"""
 <details><summary>Hint 1: the idea</summary>Begin with nothing, that is None, and join each mask with what there is so far.</details>
 <details><summary>Hint 2: the shape</summary><code>&amp;</code> broadcasts: <code>(T, S) &amp; (B, 1, S)</code> is <code>(B, T, S)</code>. Nothing needs to be repeated by hand.</details>
-<details><summary>Hint 3: almost the line</summary>In a loop over the masks that are not None: <code>combined = mask if combined is None else combined &amp; mask</code>.</details>
+<details><summary>Hint 3: almost the line</summary>In a loop over the masks, skip None; then <code>combined = mask if combined is None else ...</code>.</details>
 """
 
 # %% test="combine_masks" points=1
@@ -260,7 +260,7 @@ r"""
 """
 
 # %%
-both = np.asarray(combine_masks(causal_mask(4), padding_mask([2, 4], 4)))
+both = np.asarray(combine_masks(causal_mask(4), padding_mask(np.array([2, 4]), 4)))
 print(both.shape)
 print(both[0].astype(int))
 
@@ -288,7 +288,7 @@ def additive_mask(mask, dtype=float):
 r"""
 <details><summary>Hint 1: the idea</summary>Choose between two numbers, cell by cell.</details>
 <details><summary>Hint 2: the shape</summary>The shape is the mask's. Do not multiply: <code>0 * -np.inf</code> is NaN.</details>
-<details><summary>Hint 3: almost the line</summary><code>np.where(mask, 0.0, -np.inf).astype(dtype)</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>np.where(mask, ..., ...)</code>, and <code>.astype(dtype)</code> at the end.</details>
 """
 
 # %% test="additive_mask" points=0
@@ -332,7 +332,7 @@ def wasted_mass(scores, mask):
 r"""
 <details><summary>Hint 1: the idea</summary>Take the softmax of all scores, keep what is forbidden, add it up.</details>
 <details><summary>Hint 2: the shape</summary>Sum over the last axis, the keys: one number is left for each query.</details>
-<details><summary>Hint 3: almost the line</summary><code>np.where(mask, 0, softmax(scores)).sum(axis=-1)</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>np.where(mask, ..., softmax(scores))</code>, summed: which of the two places gets the 0?</details>
 """
 
 # %% test="wasted_mass" points=0
@@ -342,7 +342,7 @@ check("wasted_mass", wasted_mass)
 r"""
 One could divide each row by what is left of it. On paper that is right: the sum over the future cancels. On a machine it fails just when it matters. If a forbidden score is far above the allowed ones, their weights have already become 0, and 0/0 is NaN. If a forbidden slot holds NaN, the row is lost before the mask comes.
 
-So the mask goes in **before** the softmax: a forbidden score becomes $-\infty$, its exponential is exactly 0, the rest share the whole budget, and what stood in the slot is never looked at. Why $-\infty$ and not $-10^9$? A finite number is a score like any other. Against $-10^4$ an honest score of $-20\,000$ loses, and the *masked* key wins. And in a row where everything is forbidden, equal finite numbers tie: every key gets a share of the weight, and the mask has turned into a plain average of all it was to hide.
+So the mask goes in **before** the softmax: a forbidden score becomes $-\infty$, its exponential is exactly 0, the rest share the whole budget, and what stood in the slot is never looked at. Why $-\infty$, and not some large negative number, $-10^4$ say? Because a finite number is a score like any other. Against it an honest score of $-20\,000$ loses, and the *masked* key wins. (And $-10^9$, which is safer, is too large for a float16.) And in a row where everything is forbidden, equal finite numbers tie: every key gets a share of the weight, and the mask has turned into a plain average of all it was to hide.
 
 **The empty row.** With $-\infty$ everywhere such a row has no softmax: 0/0. Mathematics does not say what it should be. Somebody has to, and this course says it once:
 
@@ -377,13 +377,14 @@ def masked_softmax(scores, mask=None):
 # %% [markdown]
 r"""
 <details><summary>Hint 1: the idea</summary>Put -inf where the mask says no, then take the softmax as always. <em>Put</em>, not add: NaN plus -inf is NaN.</details>
-<details><summary>Hint 2: the shape</summary><code>np.where(mask, scores, -np.inf)</code> broadcasts all three. The softmax runs over the last axis.</details>
-<details><summary>Hint 3: almost the line</summary><code>return softmax(np.where(mask, scores, -np.inf))</code>, and without a mask <code>softmax(scores)</code>. If you write the softmax yourself: subtract 0 where the maximum is -inf, and divide by 1 where the sum is 0.</details>
+<details><summary>Hint 2: the shape</summary><code>np.where</code> broadcasts its three arguments against each other. The softmax runs over the last axis.</details>
+<details><summary>Hint 3: almost the line</summary>Where there is a mask, <code>scores = np.where(mask, scores, -np.inf)</code>; the rest is chapter 1. If you write the softmax yourself: subtract 0 where the maximum is -inf, and divide by 1 where the sum is 0.</details>
 """
 
 # %% test="masked_softmax" points=3
 check("masked_softmax", masked_softmax)
-assert np.array_equal(masked_softmax([[5.0, np.nan]], [[True, False]]), [[1, 0]])
+seen, allowed = np.array([[5.0, np.nan]]), np.array([[True, False]])
+assert np.array_equal(masked_softmax(seen, allowed), [[1, 0]])
 
 # %% [markdown]
 r"""
@@ -399,11 +400,13 @@ with np.errstate(invalid="ignore"):
 
 # %% [markdown]
 r"""
+**Explain.** Token 0 has nobody before it, so its row is empty. A plain softmax gives NaN, which at least is loud. With our policy the first token comes out as zero, and every other token is blind to itself: a quiet mistake. The policy keeps a network alive; it does not make a wrong mask right.
+
 **See it.** Six words in two segments and two places of padding. Switch constraints on and off, walk through the map with the arrow keys, and find out:
 
 - The cell of "well" and the first "pad" is forbidden by three constraints at once. Which, and which switches must be off before it may be read?
-- Which rows become empty, and when?
-- Choose "mask after softmax". Which row loses most?
+- Which rows are empty, and by which constraint? Can two constraints that leave something each leave nothing together?
+- Choose "mask after softmax". Which *word* loses most, and why that one?
 """
 
 # %% tags=["figure"]
@@ -424,7 +427,7 @@ FIGURE
 
 # %% [markdown]
 r"""
-**Explain.** Token 0 has nobody before it, so its row is empty. A plain softmax gives NaN, which at least is loud. With our policy the first token comes out as zero, and every other token is blind to itself: a quiet mistake. The policy keeps a network alive; it does not make a wrong mask right.
+**Explain.** It comes later, it is padding, and it is in no segment; all three must be off. The two pads are empty, because of the segments: padding is in none. The padding mask alone empties no row, and neither do the others; but padding and a window of 2 together leave the last pad nothing, since all that it could reach is padding. Masked after the softmax, "Rain" loses 0.86 and "Cats" 0.85: each stands first in its text and may read only itself, while all others had been given their share.
 
 ## 8. Attention under a mask
 
@@ -446,7 +449,7 @@ def masked_attention(q, k, v, mask=None, scale=None):
     scores = q @ np.swapaxes(k, -1, -2) * scale  # (..., T, S)
     weights = masked_softmax(scores, mask)  # (..., T, S)
     if mask is not None:
-        read = np.asarray(mask, dtype=bool).any(axis=-2)  # (..., S): by anybody?
+        read = np.atleast_2d(np.asarray(mask, dtype=bool)).any(axis=-2)  # (..., S): by anybody?
         v = np.where(read[..., None], v, 0)
     return weights @ v, weights
     ### END SOLUTION
@@ -455,13 +458,14 @@ def masked_attention(q, k, v, mask=None, scale=None):
 # %% [markdown]
 r"""
 <details><summary>Hint 1: the idea</summary>Chapter 3's attention with <code>masked_softmax</code> in place of the softmax, and one line that cleans the values.</details>
-<details><summary>Hint 2: the shape</summary><code>mask.any(axis=-2)</code> goes over the queries: is this key read by anybody? It is <code>(..., S)</code>; with <code>[..., None]</code> it fits v.</details>
-<details><summary>Hint 3: almost the line</summary><code>v = np.where(np.asarray(mask, bool).any(axis=-2)[..., None], v, 0)</code>, where there is a mask. And <code>if scale is None</code>, not <code>if not scale</code>.</details>
+<details><summary>Hint 2: the shape</summary><code>.any(axis=-2)</code> goes over the queries: is this key read by anybody? It is <code>(..., S)</code>; with <code>[..., None]</code> it fits v. A mask of shape <code>(S,)</code> is a row: <code>np.atleast_2d</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>v = np.where(read[..., None], v, 0)</code>, where there is a mask; <code>read</code> is what hint 2 describes. And <code>if scale is None</code>, not <code>if not scale</code>.</details>
 """
 
 # %% test="masked_attention" points=3
 check("masked_attention", masked_attention)
-assert np.array_equal(masked_attention([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], [[1, 0]])[0], [[3]])
+two, first_only = np.array([[3.0], [5.0]]), np.array([[True, False]])
+assert np.array_equal(masked_attention(two[:1], two, two, first_only)[0], [[3]])
 
 # %% [markdown]
 r"""
@@ -508,7 +512,7 @@ def causal_attention_loops(q, k, v):
 r"""
 <details><summary>Hint 1: the idea</summary>For each token i: scores with j = 0 ... i; exponentials of the scores minus their maximum; divide by the sum; then add up the values, weighted.</details>
 <details><summary>Hint 2: the shape</summary>Row i has i + 1 scores. Fill its weights up to T entries: <code>+ [0.0] * (T - 1 - i)</code>. The output has len(v[0]) entries.</details>
-<details><summary>Hint 3: almost the line</summary><code>for j in range(i + 1): scores.append(sum(q[i][c] * k[j][c] for c in range(d_k)) / math.sqrt(d_k))</code>.</details>
+<details><summary>Hint 3: almost the line</summary>The scores of token i: <code>for j in range(i + 1): scores.append(sum(q[i][c] * k[j][c] for c in range(d_k)) / math.sqrt(d_k))</code>. The output has the same two loops, over j and c, with weights and values in them.</details>
 """
 
 # %% test="causal_attention_loops" points=2
@@ -527,13 +531,13 @@ print("matrix and loops agree:", np.allclose(out3, same))
 r"""
 Row 0 can read only itself, so its output is its own value. Row 1 chooses between two, row 2 between all three.
 
-**The glassbox.** The same loops stand in a file of their own, which needs no NumPy and nothing else that would have to be installed. In a terminal, in the course's folder,
+**The glassbox.** Loops much like these stand in a file of their own, `utils/glassbox.py`, which needs no NumPy and nothing else that would have to be installed. In a terminal, in the course's folder,
 
 ```
 python -m utils.glassbox
 ```
 
-prints a small worked example step by step: for every token the score with each key it may read, the scaled score, the exponential, the sum, the weights, and the output as a sum of weighted values. Read it beside your own loops, line by line.
+prints the example above step by step: for every token its scores, the scaled scores, the exponentials, their sum, the weights, and the output as a sum of weighted values. It computes the scores of later keys, too, and shows where the mask strikes them out; your loop never gets there, and the numbers are the same. Read the two side by side. `--help` says how to give it vectors of your own.
 
 ## 10. Does it leak?
 
@@ -581,7 +585,7 @@ assert not leaks_future(lambda q, k, v: v, 5, 3, np.random.default_rng(0))
 r"""
 Why so much trouble for one cell of a mask? Because a leak does not look like a mistake. It looks like success.
 
-Here is a language about which nothing can be learned: eight words, drawn at random. The best that any honest model can do is to guess, at a loss of $\ln 8 \approx 2.08$. Our model attends by distance alone: it learns one number for each distance (one ahead, itself, one back, and so on up to five and more back) and one for how sure to be. It predicts the next word from the words it reads. **Predict** where the loss ends, once with the causal mask and once with a mask in which a single diagonal too many is open.
+Here is a language about which nothing can be learned: eight words, drawn at random. The best that any honest model can do is to guess, at a loss of $\ln 8 \approx 2.08$. Our model attends by distance alone: it learns one score for each distance (one ahead, itself, one back, and so on up to five and more back), mixes the words it reads by those weights, and takes the mixture as the scores of a softmax over the eight words. One more number, `exp` of a parameter so that it stays positive, multiplies these scores: how sure to be, an inverse temperature. It is trained by gradient descent, with slopes by finite differences and no step longer than 0.3. **Predict** where the loss ends, once with the causal mask and once with a mask in which a single diagonal too many is open.
 """
 
 # %%
@@ -703,7 +707,7 @@ text = draw.integers(9, size=8)
 
 
 def model(tokens, causal=True):
-    """Logits (T, 9) for the word after each token."""
+    """Scores (T, 9) of the nine words for the place after each token."""
     x = E[tokens]
     mask = causal_mask(len(tokens)) if causal else None
     return masked_attention(x @ W_q, x @ W_k, x @ W_v, mask)[0] @ W_out
@@ -724,7 +728,7 @@ The same fact has a second use. Since later tokens never change earlier rows, ke
 
 `logits (T, n), tokens (T,) -> (T - 1,)`
 
-Row $t$ of the logits predicts token $t + 1$. The loss is $-\ln p$ of the token that came, with $p$ from the softmax of the row. The last row has nothing to predict.
+**Logits** are scores of words before the softmax: one row for each position, one entry for each of the $n$ words. Row $t$ predicts token $t + 1$. The loss, called **cross-entropy**, is $-\ln p$ of the token that came, with $p$ from the softmax of the row: 0 if the model was certain and right, large if it was certain and wrong, and finite even then. (Subtract first and take the logarithm of a sum; the logarithm of a $p$ that has become 0 is too late.) The last row has nothing to predict.
 """
 
 
@@ -741,14 +745,14 @@ def next_token_losses(logits, tokens):
 
 # %% [markdown]
 r"""
-<details><summary>Hint 1: the idea</summary>Shift first: predictions without the last, tokens without the first. Then one cross-entropy a row.</details>
+<details><summary>Hint 1: the idea</summary>Shift first: predictions without the last, tokens without the first. Then one loss a row.</details>
 <details><summary>Hint 2: the shape</summary><code>logits[:-1]</code> is <code>(T - 1, n)</code>, <code>tokens[1:]</code> is <code>(T - 1,)</code>; <code>logits[np.arange(T - 1), tokens[1:]]</code> picks one entry a row.</details>
-<details><summary>Hint 3: almost the line</summary>With each row's maximum subtracted: <code>np.log(np.exp(shifted).sum(axis=-1)) - shifted[np.arange(len(tokens)), tokens]</code>.</details>
+<details><summary>Hint 3: almost the line</summary><code>shifted</code> is each row minus its maximum. The loss is <code>np.log(np.exp(shifted).sum(axis=-1))</code> minus the shifted entry of the token that came.</details>
 """
 
 # %% test="next_token_losses" points=0
 check("next_token_losses", next_token_losses)
-assert np.shape(next_token_losses(np.zeros((4, 3)), [0, 1, 2, 0])) == (3,)
+assert np.shape(next_token_losses(np.zeros((4, 3)), np.array([0, 1, 2, 0]))) == (3,)
 
 # %%
 losses = yours_or_ours(next_token_losses)
@@ -784,7 +788,7 @@ parts = {
     "causal": causal_mask(8),
     "window of 3": sliding_window_mask(8, 3),
     "segments": yours_or_ours(segment_mask)(segments, segments),
-    "padding, length 7": np.repeat(np.asarray(padding_mask([7], 8))[0], 8, axis=0),
+    "padding, length 7": np.repeat(np.asarray(padding_mask(np.array([7]), 8))[0], 8, axis=0),
 }
 parts["all of them"] = combine_masks(*parts.values())
 plots.masks(parts)

@@ -264,6 +264,48 @@ def test_the_width_by_keyboard(solved, page, width):
     no_serious_findings(page)
 
 
+@pytest.mark.parametrize("width", [1300, 700])
+def test_the_composer_by_mouse_and_keyboard(solved, page, width):
+    solved(CHAPTERS[3])
+    page.set_viewport_size({"width": width, "height": 1100})
+    composer = figure(page)
+    chosen = composer.locator("[role=gridcell][aria-selected=true]")
+    summary = composer.locator(".afp-summary")
+
+    def switch(name):
+        composer.get_by_role("switch", name=name).press("Space")
+
+    def label_has(words):
+        _wait(lambda: words in chosen.get_attribute("aria-label"), 30)
+
+    label_has("causal: the key comes later; padding: the key is padding; segment: the key is")
+    for name in ("Causal", "Padding", "Segment"):
+        switch(name)
+    label_has("“well” (6) reads “pad” (7): weight")
+    assert composer.get_by_text("No row is left empty.").count()
+    switch("Segment")
+    _wait(lambda: composer.get_by_text("empty", exact=True).count() == 2, 30)
+    chosen.focus()
+    page.keyboard.press("Control+Home")
+    label_has("“Rain” (1) reads “Rain” (1)")
+    page.keyboard.press("ArrowRight")
+    label_has("“Rain” (1) reads “fell” (2)")
+    switch("Causal")
+    label_has("causal: the key comes later")
+    switch("Window")
+    composer.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    composer.locator("[role=gridcell][aria-label*='“fell” (2), key “Rain” (1)']").click()
+    label_has("window: the key is 1 place back")
+    switch("Mask after softmax")
+    _wait(lambda: "Mask after softmax" in summary.inner_text(), 30)
+    _wait(lambda: "is lost" in summary.inner_text(), 30)
+    switch("T ≠ S")
+    _wait(lambda: "5 queries, 8 keys" in summary.inner_text(), 30)
+    figure(page)
+    no_serious_findings(page)
+
+
 def test_links_lead_from_chapter_to_chapter(page, address):
     one, two = CHAPTERS[:2]
     open_notebook(page, address, f"{two.name}/{two.name}.ipynb", "Chapter 2.")

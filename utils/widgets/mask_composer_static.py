@@ -127,7 +127,8 @@ def forbids(name, choice, row, column):
     if name == "window":
         if column > row:
             return "the key comes later, out of its reach"
-        return f"the key is {row - column} places back, not among the last {choice.width}"
+        ago = row - column
+        return f"the key is {ago} place{'s' * (ago > 1)} back, not among the last {choice.width}"
     if PADDING[row] and PADDING[column]:
         return "both are padding, in no segment"
     if PADDING[row] or PADDING[column]:
