@@ -33,9 +33,11 @@ function gridCell(i, j) {
 }
 
 function gridTable({ label, corner, rowLabels, columnLabels, sideLabels = [] }) {
-  const head = (role) => (name) => element("th", { role }, element("span", {}, name));
+  const head = (role, kind = "") => (name) =>
+    element("th", { role, class: kind }, element("span", {}, name));
   const row = (...children) => element("tr", { role: "row" }, ...children);
-  const top = row(...[corner, ...columnLabels, ...sideLabels].map(head("columnheader")));
+  const top = row(...[corner, ...columnLabels].map(head("columnheader")),
+    ...sideLabels.map(head("columnheader", "afp-side")));
   const rows = rowLabels.map((name, i) =>
     row(head("rowheader")(name), ...columnLabels.map((_, j) => gridCell(i, j)),
       ...sideLabels.map(() => element("td", { role: "gridcell", class: "afp-side" }))));
