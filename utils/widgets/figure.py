@@ -10,12 +10,12 @@ STATIC = pathlib.Path(__file__).parent / "static"
 
 
 def module(*names):
-    """Files of `static/`, in this order, as the one ES module that anywidget asks for.
+    """figure.js and these files of `static/`, as the one ES module that anywidget asks for.
 
     They share one scope: a later file calls what an earlier one defines, without
     an import, and no two may define the same name at their top level.
     """
-    return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
+    return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("figure.js", *names))
 
 
 class Figure(anywidget.AnyWidget):

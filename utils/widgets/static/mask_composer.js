@@ -2,9 +2,6 @@
 // reason comes from Python (utils/widgets/mask_composer.py); this file sends back
 // the switches, the window's width and the chosen cell.
 
-// JupyterLab would take Space, Enter and the arrow keys for the notebook's cells.
-const OWN_KEYS = 'data-lm-suppress-shortcuts="true"';
-
 const INVITATION = "Choose a cell with a click, a tap or the arrow keys; hover to read one.";
 
 const toggle = ([name, words]) => `<label class="afp-switch">
@@ -125,29 +122,7 @@ function render({ model, el }) {
     const [table, cell, row, column] = ["table", "cell", "row", "column"].map((name) => model.get(name));
     draw(part, map, { fixed, table, cell, selected: [row, column] });
   };
-  const speak = () => { part("summary").textContent = model.get("summary"); };
-  redraw();
-  speak();
-  return follow(model, [...inputs.map(({ name }) => name), "row", "column", "table", "cell"], redraw, speak);
-}
-
-// One drawing a frame, one sentence once the reader pauses.
-function follow(model, names, redraw, speak) {
-  let frame = 0;
-  let pause = 0;
-  const update = () => {
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-    frame = requestAnimationFrame(redraw);
-    pause = setTimeout(speak, 600);
-  };
-  const changes = names.map((name) => `change:${name}`).join(" ");
-  model.on(changes, update);
-  return () => {
-    model.off(changes, update);
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-  };
+  return follow(model, el, [...inputs.map(({ name }) => name), "row", "column", "table", "cell"], redraw);
 }
 
 export default { render };

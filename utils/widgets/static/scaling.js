@@ -1,13 +1,7 @@
 // Draws chapter 3's figure. Every number comes from Python (utils/widgets/scaling.py);
 // this file sends back the slider's position and the switch.
 
-// JupyterLab would take the arrow keys to move among cells, and Space to scroll.
-const OWN_KEYS = 'data-lm-suppress-shortcuts="true"';
-
 // ---- the two drawings: each returns the inside of an <svg> ----
-
-const text = (x, y, words, anchor = "middle") =>
-  `<text x="${x}" y="${y}" text-anchor="${anchor}">${words}</text>`;
 
 function bars(d, heights, highest) {
   const step = (d.right - d.left) / heights.length;
@@ -83,25 +77,7 @@ function render({ model, el }) {
     else return;
     model.save_changes();
   });
-  const live = el.querySelector("[data-part=summary]");
-  live.textContent = model.get("summary");
-  draw(model, el);
-
-  let frame = 0;
-  let pause = 0;
-  const update = () => { // one drawing a frame, one sentence once the reader pauses
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-    frame = requestAnimationFrame(() => draw(model, el));
-    pause = setTimeout(() => { live.textContent = model.get("summary"); }, 600);
-  };
-  const changes = "change:index change:scaled change:state";
-  model.on(changes, update);
-  return () => {
-    model.off(changes, update);
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-  };
+  return follow(model, el, ["index", "scaled", "state"], () => draw(model, el));
 }
 
 export default { render };

@@ -8,9 +8,6 @@ const place = ({ side, unit }, [x, y]) => [side / 2 + unit * x, side / 2 - unit 
 
 // ---- the three drawings: each returns the inside of an <svg> ----
 
-const text = (x, y, words, anchor = "middle") =>
-  `<text x="${x}" y="${y}" text-anchor="${anchor}">${words}</text>`;
-
 const path = (points, name) => `<path class="${name}" d="M${points.join(" L")} Z"/>`;
 
 function grid({ side }) {
@@ -66,9 +63,6 @@ function outputAndTarget(d, out, target) {
 }
 
 // ---- the page around them ----
-
-// JupyterLab would take the arrow keys to move among cells, and Enter to edit one.
-const OWN_KEYS = 'data-lm-suppress-shortcuts="true"';
 
 const panel = (title, side, inside = "") => `
   <figure class="afp-panel">
@@ -186,25 +180,7 @@ function listen(model, el) {
 function render({ model, el }) {
   el.innerHTML = skeleton(model.get("drawing"));
   listen(model, el);
-  const live = el.querySelector(".afp-summary");
-  live.textContent = model.get("summary");
-  draw(model, el);
-
-  let frame = 0;
-  let pause = 0;
-  const update = () => { // one drawing a frame, one sentence once the reader pauses
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-    frame = requestAnimationFrame(() => draw(model, el));
-    pause = setTimeout(() => { live.textContent = model.get("summary"); }, 600);
-  };
-  const changes = "change:query change:temperature change:weights change:steps";
-  model.on(changes, update);
-  return () => {
-    model.off(changes, update);
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-  };
+  return follow(model, el, ["query", "temperature", "weights", "steps"], () => draw(model, el));
 }
 
 export default { render };

@@ -2,9 +2,6 @@
 // Python (utils/widgets/token_inspector.py); this file sends back the chosen cell
 // and the mask. Which of the steps is explained is known here alone.
 
-// JupyterLab would take Space and Enter for the notebook's cells.
-const OWN_KEYS = 'data-lm-suppress-shortcuts="true"';
-
 const button = (step, name) =>
   `<button ${OWN_KEYS} type="button" data-step="${step}">${name}</button>`;
 
@@ -96,15 +93,18 @@ function stepper(el, part, fixed, redraw) {
   let step = 0;
   const buttons = [...el.querySelectorAll("[data-step]")];
   const last = Object.keys(fixed.steps).length - 1;
-  const go = (to) => {
-    step = Math.min(last, Math.max(0, to));
+  const show = () => {
     // Not `disabled`: that would take the focus away.
     buttons.forEach((node, i) => node.setAttribute("aria-disabled", step === [0, last][i]));
     part("why").textContent = why(fixed, step);
-    redraw();
   };
-  buttons.forEach((node) => node.addEventListener("click", () => go(step + Number(node.dataset.step))));
-  return { go, step: () => step };
+  buttons.forEach((node) => node.addEventListener("click", () => {
+    step = Math.min(last, Math.max(0, step + Number(node.dataset.step)));
+    show();
+    redraw();
+  }));
+  show();
+  return () => step;
 }
 
 function weightMap(el, model, fixed, hint, set) {
@@ -131,35 +131,13 @@ function render({ model, el }) {
   const map = weightMap(part("map"), model, fixed, part("hint"), set);
   const causal = el.querySelector("[name=causal]");
   causal.addEventListener("change", () => set({ causal: causal.checked }));
-  const walk = stepper(el, part, fixed, () => redraw());
+  const step = stepper(el, part, fixed, () => redraw());
   const redraw = () => {
     const [table, cell, row, column] = ["table", "cell", "row", "column"].map((name) => model.get(name));
     causal.checked = model.get("causal");
-    draw(part, map, { fixed, table, cell, selected: [row, column] }, walk.step());
+    draw(part, map, { fixed, table, cell, selected: [row, column] }, step());
   };
-  const speak = () => { part("summary").textContent = model.get("summary"); };
-  walk.go(0);
-  speak();
-  return follow(model, redraw, speak);
-}
-
-// One drawing a frame, one sentence once the reader pauses.
-function follow(model, redraw, speak) {
-  let frame = 0;
-  let pause = 0;
-  const update = () => {
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-    frame = requestAnimationFrame(redraw);
-    pause = setTimeout(speak, 600);
-  };
-  const changes = "change:row change:column change:causal change:table change:cell";
-  model.on(changes, update);
-  return () => {
-    model.off(changes, update);
-    cancelAnimationFrame(frame);
-    clearTimeout(pause);
-  };
+  return follow(model, el, ["row", "column", "causal", "table", "cell"], redraw);
 }
 
 export default { render };
