@@ -10,7 +10,8 @@ import pytest
 from utils import palette
 from utils.widgets import STATIC, mask_composer
 from utils.widgets.mask_composer import MaskComposer
-from utils.widgets.mask_composer_static import CAPTIONS, CONSTRAINTS, NAMES, SCORES, static_svg
+from utils.widgets.mask_composer_numbers import CAPTIONS, CONSTRAINTS, NAMES, SCORES
+from utils.widgets.mask_composer_static import static_svg
 
 SEGMENTS = [1, 1, 1, 2, 2, 2, 0, 0]
 FLAGS = ("causal", "padding", "window", "segment", "short", "after")

@@ -8,7 +8,7 @@ the reader has chosen.
 import traitlets
 
 from utils.widgets.figure import Figure, Index, Switch, module
-from utils.widgets.mask_composer_static import (
+from utils.widgets.mask_composer_numbers import (
     CAPTIONS,
     COLUMN,
     CONSTRAINTS,
@@ -21,13 +21,13 @@ from utils.widgets.mask_composer_static import (
     S,
     empties,
     forbids,
-    html,
     look,
     lost,
     summarise,
     total,
     verdict,
 )
+from utils.widgets.mask_composer_static import html
 from utils.widgets.numbers import fix
 
 SWITCHES = {
