@@ -1242,8 +1242,9 @@ ENOUGH = 0.05
 
 
 def _learn_query_cases(rng):
-    for n, d, d_v in ((5, 3, 2), (4, 6, 7)):
-        yield call("reaches the target", *_learnable(rng, n, d, d_v))
+    yield call("reaches the target", *_learnable(rng, 5, 3, 2))
+    kwargs = {"steps": 60, "lr": 3.0}  # few steps: each of a case's costs the judge many
+    yield call("reaches the target", *_learnable(rng, 4, 6, 7, **kwargs), **kwargs)
     problem = _telling(rng, 4, 3, 2)
     yield call("starts from zeros", *problem, steps=0)
     yield call("steps and lr", *problem, steps=1, lr=0.01)
@@ -1251,7 +1252,7 @@ def _learn_query_cases(rng):
     yield call("steps and lr", *problem, steps=2, lr=1e-5)
     kwargs = {"steps": 60, "lr": 4.0}
     yield call("other steps and lr", *_learnable(rng, 4, 3, 2, **kwargs), **kwargs)
-    kwargs = {"steps": 100, "lr": 0.5}
+    kwargs = {"steps": 60, "lr": 0.8}
     yield call("integers", *_learnable(rng, 4, 3, 2, integers=True, **kwargs), **kwargs)
 
 
@@ -1286,15 +1287,20 @@ def _learnable(rng, n, d, d_v, steps=200, lr=1.0, integers=False):
             return problem
 
 
-def _descend(keys, values, target, steps, lr):
-    """Where the reference gets to, in a quarter of its time: many problems are tried for one."""
-    query = np.zeros(keys.shape[1])
+def _slope(query, keys, values, target):
+    """The reference's gradient in a quarter of its time: a class takes millions of steps."""
+    scores = keys @ query
+    weights = np.exp(scores - scores.max())
+    weights /= weights.sum()
+    slope = values @ (weights @ values - target)
+    return (weights * (slope - weights @ slope)) @ keys
+
+
+def _descend(keys, values, target, steps, lr, start=0.0, slope=_slope):
+    """Where the reference gets to, or another start or slope would."""
+    query = np.full(keys.shape[1], start)
     for _ in range(steps):
-        scores = keys @ query
-        weights = np.exp(scores - scores.max())
-        weights /= weights.sum()
-        slope = values @ (weights @ values - target)
-        query -= lr * ((weights * (slope - weights @ slope)) @ keys)
+        query = query - lr * slope(query, keys, values, target)
     return query
 
 
@@ -1375,10 +1381,7 @@ learn_query = Exercise(
 
 @learn_query.mistake("The loss rises: subtract the gradient, which points uphill.")
 def climbs(keys, values, target, steps=200, lr=1.0):
-    query = np.zeros(np.shape(keys)[1])
-    for _ in range(steps):
-        query = query + lr * right.query_gradient(query, keys, values, target)
-    return query
+    return _descend(keys, values, target, steps, -lr)
 
 
 @learn_query.mistake(
@@ -1392,7 +1395,7 @@ def never_moves(keys, values, target, steps=200, lr=1.0):
     "As if one step were taken: does `return` stand inside the loop, or does the query start over in it?"
 )
 def one_step(keys, values, target, steps=200, lr=1.0):
-    return right.learn_query(keys, values, target, min(steps, 1), lr)
+    return _descend(keys, values, target, min(steps, 1), lr)
 
 
 @learn_query.mistake("The gradient is taken at zeros every time: take it where the query is now.")
@@ -1403,43 +1406,40 @@ def stale_gradient(keys, values, target, steps=200, lr=1.0):
 
 @learn_query.mistake("What comes back is the output that was reached; wanted is the query.")
 def returns_output(keys, values, target, steps=200, lr=1.0):
-    query = right.learn_query(keys, values, target, steps, lr)
+    query = _descend(keys, values, target, steps, lr)
     return right.soft_lookup(query, keys, values)[0]
 
 
 @learn_query.mistake("What comes back is the loss; wanted is the query.")
 def returns_loss(keys, values, target, steps=200, lr=1.0):
-    query = right.learn_query(keys, values, target, steps, lr)
+    query = _descend(keys, values, target, steps, lr)
     return float(_loss(query, keys, values, target))
 
 
 @learn_query.mistake("What comes back is the last gradient; wanted is the query.")
 def returns_gradient(keys, values, target, steps=200, lr=1.0):
-    query = right.learn_query(keys, values, target, steps, lr)
+    query = _descend(keys, values, target, steps, lr)
     return right.query_gradient(query, keys, values, target)
 
 
 @learn_query.mistake("`lr` is not used: each step is `lr` times the gradient long.")
 def ignores_lr(keys, values, target, steps=200, lr=1.0):
-    return right.learn_query(keys, values, target, steps, 1.0)
+    return _descend(keys, values, target, steps, 1.0)
 
 
 @learn_query.mistake("`steps` is not used: the loop takes 200 steps whatever is asked for.")
 def ignores_steps(keys, values, target, steps=200, lr=1.0):
-    return right.learn_query(keys, values, target, 200, lr)
+    return _descend(keys, values, target, 200, lr)
 
 
 @learn_query.mistake("The loop takes one step too few: range(steps) runs `steps` times.")
 def one_step_short(keys, values, target, steps=200, lr=1.0):
-    return right.learn_query(keys, values, target, max(steps - 1, 0), lr)
+    return _descend(keys, values, target, max(steps - 1, 0), lr)
 
 
 @learn_query.mistake("The descent starts from ones: start from zeros.")
 def starts_from_ones(keys, values, target, steps=200, lr=1.0):
-    query = np.ones(np.shape(keys)[1])
-    for _ in range(steps):
-        query = query - lr * right.query_gradient(query, keys, values, target)
-    return query
+    return _descend(keys, values, target, steps, lr, start=1.0)
 
 
 @learn_query.mistake(
@@ -1448,7 +1448,7 @@ def starts_from_ones(keys, values, target, steps=200, lr=1.0):
 def shrinking_steps(keys, values, target, steps=200, lr=1.0):
     query = np.zeros(np.shape(keys)[1])
     for step in range(steps):
-        query = query - lr / (step + 1) * right.query_gradient(query, keys, values, target)
+        query = query - lr / (step + 1) * _slope(query, keys, values, target)
     return query
 
 
@@ -1456,25 +1456,23 @@ def shrinking_steps(keys, values, target, steps=200, lr=1.0):
     "Every step has length `lr`: use the gradient as it is, not divided by its length."
 )
 def steps_of_equal_length(keys, values, target, steps=200, lr=1.0):
-    query = np.zeros(np.shape(keys)[1])
-    for _ in range(steps):
-        query = query - lr * unit_length(query, keys, values, target)
-    return query
+    def unit(*state):
+        slope = _slope(*state)
+        return slope / max(np.linalg.norm(slope), 1e-300)
+
+    return _descend(keys, values, target, steps, lr, slope=unit)
 
 
 @learn_query.mistake("The gradient lacks the softmax's Jacobian: use your query_gradient.")
 def descends_without_jacobian(keys, values, target, steps=200, lr=1.0):
-    query = np.zeros(np.shape(keys)[1])
-    for _ in range(steps):
-        query = query - lr * jacobian_without_outer(query, keys, values, target)
-    return query
+    return _descend(keys, values, target, steps, lr, slope=jacobian_without_outer)
 
 
 @learn_query.mistake("All visited queries come back; wanted is the last one.")
 def returns_path(keys, values, target, steps=200, lr=1.0):
     path = [np.zeros(np.shape(keys)[1])]
     for _ in range(steps):
-        path.append(path[-1] - lr * right.query_gradient(path[-1], keys, values, target))
+        path.append(path[-1] - lr * _slope(path[-1], keys, values, target))
     return np.array(path)
 
 
