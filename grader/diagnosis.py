@@ -138,11 +138,24 @@ def _without_numbers(outcome):
 
 # What Python and NumPy say when a shape or a type does not fit, and what to do about it.
 EXCEPTION_HINTS = {
-    "could not be broadcast": "Two shapes do not line up here: print them. Is * meant to be @? A "
-    "sum or maximum drops its axis unless keepdims=True keeps it.",
+    "could not be broadcast": "Two shapes do not line up here: print them. Is a new axis missing "
+    "or in the wrong place? Is * meant to be @? A sum or maximum drops its axis unless "
+    "keepdims=True keeps it.",
+    "non-broadcastable output": "`a &= b` and its like write into `a`, which keeps its shape (and "
+    "may be the caller's): `a = a & b` makes a new array.",
+    "boolean index did not match": "A boolean index needs the array's own shape, and does not "
+    "broadcast; np.where does.",
     "einstein sum": "In einsum, `...` stands for whatever axes there are in front.",
     "axes don't match": "Count axes from the end: -1 and -2 are there whatever stands in front.",
     "axis1: axis": "Count axes from the end: -1 and -2 are there whatever stands in front.",
+    "out of bounds for array of dimension": "An axis is asked for that is not there: the array has "
+    "fewer axes here, or it is None.",
+    "empty iterable": "Here there is nothing to join: ask for that first.",
+    "empty sequence": "Here there is nothing to choose from: is a list empty that should not be?",
+    "division by zero": "A sum or a count is 0 here: is something empty that should not be?",
+    "zero-size array": "An array is empty here and has no largest number: taken along an axis the "
+    "result is empty, too, and that is no error.",
+    "missing 1 required positional": "What may be left out needs a default, as in `S=None`.",
     "local variable": "A variable inside the function has the name of something outside and hides "
     "it: give it another name.",
     "does not have enough dimensions": "A product meets a single number where it needs an axis: "
@@ -194,7 +207,7 @@ def _inputs(exercise, case):
         return case.group.capitalize()
     named = [(_argument_name(exercise, str(i)), arg) for i, arg in enumerate(case.args)]
     shown = ", ".join(_argument(name, arg) for name, arg in [*named, *case.kwargs.items()])
-    return f"{case.group.capitalize()}, with {shown}"
+    return f"{case.group.capitalize()}{', with ' if shown else ''}{shown}"
 
 
 def _argument_name(exercise, index):
@@ -222,5 +235,5 @@ def _argument(name, arg):
         return f"{name}={text}"
     array = as_array(arg)
     if array is None or array.ndim < 2:
-        return f"{name}, a list of {len(arg)}"
-    return f"{name}, nested lists of shape {array.shape}"
+        return f"{name} as a list of {len(arg)}"
+    return f"{name} as lists of shape {array.shape}"

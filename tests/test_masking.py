@@ -305,6 +305,103 @@ def sequence_by_sequence(attention, T, d, rng):
     return True
 
 
+def from_indices(T, S=None):
+    S = T if S is None else S
+    return np.fromfunction(lambda i, j: j - i <= S - T, (T, S))
+
+
+def tril_indices(T, S=None):
+    S = T if S is None else S
+    mask = np.zeros((T, S), bool)
+    mask[np.tril_indices(T, S - T, S)] = True
+    return mask
+
+
+def isin_window(T, window, S=None):
+    S = T if S is None else S
+    return np.isin(np.subtract.outer(np.arange(S - T, S), np.arange(S)), np.arange(window))
+
+
+def one_hot_segments(q_segments, k_segments):
+    q, k = (np.eye(9)[np.asarray(x)][..., 1:] for x in (q_segments, k_segments))
+    return np.einsum("...tn,...sn->...ts", q, k).astype(bool)
+
+
+def not_any_forbids(*masks):
+    forbids = [~np.asarray(mask, bool) for mask in masks if mask is not None]
+    return ~functools.reduce(np.logical_or, forbids) if forbids else None
+
+
+def looked_up_mask(mask, dtype=float):
+    return np.array([-np.inf, 0.0], dtype)[np.asarray(mask, int)]
+
+
+def added_softmax(scores, mask=None):
+    if mask is None:
+        return softmax(scores)
+    cleaned = np.where(np.asarray(mask, bool), np.asarray(scores, float), 0)
+    return softmax(cleaned + right.additive_mask(mask))
+
+
+def weighed_attention(q, k, v, mask=None, scale=None):
+    w = right.masked_attention(q, k, v, mask, scale)[1]
+    return w @ np.where(w.any(-2)[..., None], v, 0), w
+
+
+def broadcast_attention(q, k, v, mask=None, scale=None):
+    q = np.asarray(q, float)
+    s = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ np.swapaxes(k, -1, -2)
+    if mask is None:
+        return softmax(s) @ np.asarray(v), softmax(s)
+    mask = np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), s.shape)).astype(bool)
+    w = own_softmax(s, mask)
+    return w @ np.where(mask.any(axis=-2)[..., None], v, 0), w
+
+
+def dictionary_loops(q, k, v, past=lambda i: range(i + 1)):
+    out, weights = [], []
+    for i in range(len(q)):
+        dots = {j: sum(a * b for a, b in zip(q[i], k[j], strict=True)) for j in past(i)}
+        e = {j: math.exp((x - max(dots.values())) / math.sqrt(len(q[i]))) for j, x in dots.items()}
+        row = [e.get(j, 0) / sum(e.values()) for j in range(len(q))]
+        weights.append(row)
+        out.append([sum(row[j] * v[j][c] for j in range(len(q))) for c in range(len(v[0]))])
+    return out, weights
+
+
+def einsum_mass(scores, mask):
+    forbidden = np.broadcast_to(1.0 - np.asarray(mask), np.shape(scores))
+    return np.einsum("...s,...s->...", softmax(scores), forbidden)
+
+
+def logaddexp_losses(logits, tokens):
+    z, y = np.asarray(logits, dtype=float)[:-1], np.asarray(tokens)[1:]
+    return np.logaddexp.reduce(z, axis=-1) - z[range(len(y)), y]
+
+
+def one_array_for_all(attention, T, d, rng):
+    """Tokens that are their own queries, keys and values."""
+    x = rng.normal(size=(T, d))
+    before = attention(x, x, x)
+    for t, size in itertools.product(range(1, T), (1, 100)):
+        y = np.concatenate([x[:t], size * rng.normal(size=(T - t, d))])
+        if np.abs(attention(y, y, y)[:t] - before[:t]).max() > 1e-9:
+            return True
+    return False
+
+
+def fills_in_place(attention, T, d, rng):
+    lengths = np.array(of_all_kinds(T))
+    q, k, v = rng.normal(size=(3, len(lengths), T, d))
+    within = np.arange(T) < lengths[:, None]
+    before = np.nan_to_num(attention(q, k, v, lengths)[within])
+    for junk in (1, 100, np.nan):
+        k[~within] = v[~within] = junk
+        if not np.allclose(np.nan_to_num(attention(q, k, v, lengths)[within]), before):
+            return False
+    return True
+
+
 def plain_leak_test(sizes=(1, 100), atol=1e-6, rtol=1e-5):
     """The test that the chapter's hints lead to."""
 
@@ -351,25 +448,32 @@ SENSIBLE = [(1e-9, 0), (1e-8, 1e-5), (1e-4, 0), (1e-8, 1e-4), (1e-4, 1e-4)]  # (
 TOO_WIDE = [(1e-2, 0), (1e-8, 1e-2), (1e-1, 0), (1e-8, 1e-1), (0.1, 0.1)]
 
 RIGHT = {
-    "causal_mask": [tri_causal, tril_causal, torch_causal, listed_causal, cut_causal],
+    "causal_mask": [
+        tri_causal, tril_causal, torch_causal, listed_causal, cut_causal, from_indices, tril_indices,
+    ],
     "padding_mask": [filled_padding, torch_padding, listed_padding],
-    "sliding_window_mask": [triangles_window, xor_window, looped_window],
-    "segment_mask": [torch_segments, expanded_segments],
-    "combine_masks": [reduced_masks, multiplied_masks, stacked_masks],
-    "additive_mask": [log_mask, poured_mask, torch_mask],
+    "sliding_window_mask": [triangles_window, xor_window, looped_window, isin_window],
+    "segment_mask": [torch_segments, expanded_segments, one_hot_segments],
+    "combine_masks": [reduced_masks, multiplied_masks, stacked_masks, not_any_forbids],
+    "additive_mask": [log_mask, poured_mask, torch_mask, looked_up_mask],
     "masked_softmax": [
         own_softmax, nan_to_num_softmax, torch_softmax, ma_softmax, looped_softmax, guarded_softmax,
+        added_softmax,
     ],
-    "masked_attention": [einsum_attention, cleaned_attention, torch_attention, sdpa_attention],
-    "causal_attention_loops": [zipped_loops, tupled_loops, right.causal_attention_loops],
-    "wasted_mass": [sum_of_forbidden],
-    "next_token_losses": [log_softmax_losses, looped_losses],
+    "masked_attention": [
+        einsum_attention, cleaned_attention, torch_attention, sdpa_attention, weighed_attention,
+        broadcast_attention,
+    ],
+    "causal_attention_loops": [zipped_loops, tupled_loops, dictionary_loops],
+    "wasted_mass": [sum_of_forbidden, einsum_mass],
+    "next_token_losses": [log_softmax_losses, looped_losses, logaddexp_losses],
     "leaks_future": [
-        one_token_at_a_time, many_futures, plain_leak_test(sizes=[100]),
+        one_token_at_a_time, many_futures, one_array_for_all, plain_leak_test(sizes=[100]),
         *(plain_leak_test(atol=atol, rtol=rtol) for atol, rtol in SENSIBLE),
     ],
     "padding_is_ignored": [
-        sequence_by_sequence, plain_padding_test(of_all_kinds, sizes=[100, np.nan]),
+        sequence_by_sequence, fills_in_place,
+        plain_padding_test(of_all_kinds, sizes=[100, np.nan]),
         *(plain_padding_test(of_all_kinds, atol=atol, rtol=rtol) for atol, rtol in SENSIBLE),
         plain_padding_test(lambda T: [0, 1, T // 2, T - 1, T]),
         plain_padding_test(lambda T: [T, T - 1, T // 2, 1, 0]),
@@ -640,7 +744,98 @@ def has_its_own(attention, T, d, rng):
     return not np.allclose(attention(q, k, v), own.numpy())
 
 
+def shifts_right_only(T, S=None):
+    S = T if S is None else S
+    return np.arange(S) <= np.arange(T)[:, None] + max(0, S - T)
+
+
+def sliced_window(T, window, S=None):
+    S = T if S is None else S
+    mask = np.zeros((T, S), dtype=bool)
+    for i in range(T):
+        at = i + S - T
+        mask[i, at + 1 - window : at + 1] = True
+    return mask
+
+
+def looks_ahead(T, window, S=None):
+    S = T if S is None else S
+    return np.triu(np.ones((T, S), bool), S - T) & ~np.triu(np.ones((T, S), bool), S - T + window)
+
+
+def only_then(change):
+    """A masked softmax that does nothing without a mask."""
+    return lambda scores, mask=None: softmax(scores) if mask is None else change(scores, mask)
+
+
+def exponentials_times_mask(scores, mask):
+    e = np.exp(scores - np.max(scores, axis=-1, keepdims=True)) * np.asarray(mask)
+    return e / e.sum(-1, keepdims=True)
+
+
+def maximum_of_all(scores, mask):
+    e = np.exp(np.where(mask, scores, -np.inf) - np.max(scores, axis=-1, keepdims=True))
+    return e / np.where(e.sum(-1, keepdims=True) == 0, 1, e.sum(-1, keepdims=True))
+
+
+def values_kept(keep):
+    def attention(q, k, v, mask=None, scale=None):
+        w = right.masked_attention(q, k, v, mask, scale)[1]
+        v = np.asarray(v) if mask is None else np.where(keep(np.atleast_2d(mask))[..., None], v, 0)
+        return w @ v, w
+
+    return attention
+
+
+def one_row_many_times(q, k, v):
+    out, weights = zipped_loops(q, k, v)
+    table = [[0.0] * len(q)] * len(q)
+    for i in range(len(q)):
+        table[i][: i + 1] = weights[i][: i + 1]
+    return out, table
+
+
+def returns_in_the_loop(attention, T, d, rng):
+    q, k, v = rng.normal(size=(3, T, d))
+    before = attention(q.copy(), k.copy(), v.copy())
+    for t in range(1, T):
+        q[t:], k[t:], v[t:] = 100 * rng.normal(size=(3, T - t, d))
+        return not np.allclose(attention(q, k, v)[:t], before[:t])
+
+
+def returns_in_the_padding_loop(attention, T, d, rng):
+    for size in (1, 100, np.nan):
+        return plain_padding_test(of_all_kinds, sizes=[size])(attention, T, d, rng)
+
+
 LIKE = [
+    ("causal_mask", shifts_right_only, "shifted_right_only"),
+    ("sliding_window_mask", sliced_window, "window_from_the_end"),
+    ("sliding_window_mask", looks_ahead, "window_ahead"),
+    ("combine_masks", lambda *masks: sum(1 * m for m in masks if m is not None), "added_up"),
+    ("masked_softmax", only_then(exponentials_times_mask), "renormalised_to_nan"),
+    ("masked_softmax", only_then(maximum_of_all), "renormalised_after"),
+    (
+        "masked_softmax",
+        only_then(lambda s, m: softmax(s - 1e9 * (1 - np.asarray(m)))),
+        "adds_a_billion",
+    ),
+    (
+        "masked_softmax",
+        only_then(lambda s, m: softmax(np.where(m, s, -1e6))),
+        "fills_with_a_billion",
+    ),
+    ("masked_attention", values_kept(lambda m: m.all(axis=-2)), "clears_what_some_read"),
+    ("masked_attention", values_kept(lambda m: m.any(axis=-1)), "asks_the_queries"),
+    ("causal_attention_loops", one_row_many_times, "loop_shares_weights"),
+    ("next_token_losses", lambda z, y: 1 - chance(z, y), "one_minus_p"),
+    ("leaks_future", returns_in_the_loop, "first_row_only"),
+    ("padding_is_ignored", returns_in_the_padding_loop, "ordinary_numbers_only"),
+    (
+        "padding_is_ignored",
+        plain_padding_test(of_all_kinds, moved=lambda a, b: np.isnan(a).any()),
+        "looks_for_nan_only",
+    ),
     ("causal_mask", or_causal, "zero_keys_taken_for_none"),
     ("sliding_window_mask", or_window, "no_keys_taken_for_none"),
     ("masked_attention", blind_values, "nan_replaced_in_values"),
@@ -976,6 +1171,29 @@ def test_conditions_that_want_one_yes_or_no_are_joined_with_an_ampersand(candida
     assert all(word in message for word in ("`and`", "brackets", "`&`"))
 
 
+@pytest.mark.parametrize(
+    ("exercise_id", "candidate", "words"),
+    [
+        ("causal_mask", lambda T, S: right.causal_mask(T, S), "needs a default"),
+        (
+            "combine_masks",
+            lambda *masks: functools.reduce(np.logical_and, (m for m in masks if m is not None)),
+            "nothing to join",
+        ),
+        ("masked_attention", values_kept(lambda m: m.any(axis=-3)), "fewer axes here"),
+        (
+            "causal_attention_loops",
+            functools.partial(dictionary_loops, past=range),
+            "is something empty that should not be",
+        ),
+        ("padding_mask", lambda lengths, S: np.arange(S) < lengths, "Is a new axis missing"),
+    ],
+)
+def test_an_error_is_explained(exercise_id, candidate, words):
+    message = judge(exercise_id, candidate).message
+    assert words in message and "with :" not in message
+
+
 def test_masks_of_different_shapes_do_not_go_into_one_array():
     verdict = judge(
         "combine_masks", lambda *masks: np.all([m for m in masks if m is not None], axis=0)
@@ -1018,7 +1236,7 @@ def test_a_card_has_short_numbers_and_no_warnings(fill):
 
 def test_nested_lists_are_named_by_their_shape():
     message = judge("causal_attention_loops", lambda q, k, v: (v, v)).message
-    assert "nested lists of shape" in message and "items" not in message
+    assert "as lists of shape" in message and "items" not in message
 
 
 # ---- one pass and many ------------------------------------------------------------------------------

@@ -112,6 +112,8 @@ _mistakes(
     ("aligned_to_the_start", "Yours is aligned to the start, the first query at the first key: here the last query stands at the last key.", lambda ago, shift: ago >= shift),
     ("peeks_ahead", "Yours opens one key too many: a query reads the token after its own.", lambda ago, shift: ago >= -1),
     ("shifted_the_wrong_way", "Yours shifts the wrong way: with more keys than queries each query stands further right, not further left.", lambda ago, shift: ago >= 2 * shift),
+    ("shifted_right_only", "Yours shifts only where there are more keys than queries: with fewer the last query stands at the last key, too.", lambda ago, shift: ago >= min(shift, 0)),
+    ("shifted_right_always", "Yours shifts to the right where there are fewer keys than queries: the last query stands at the last key there, too.", lambda ago, shift: ago >= shift - abs(shift)),
     ("all_open", "Yours forbids nothing: a query may not read later tokens.", lambda ago, shift: ago == ago),
     ("only_itself", "Yours opens the diagonal only: a query reads what came before, too.", lambda ago, shift: ago == 0),
 )  # fmt: skip
@@ -215,6 +217,7 @@ _mistakes(
     ("counts_itself_extra", "Yours opens one key too many a row: `window` counts the token itself.", lambda ago, w: (ago >= 0) & (ago <= w)),
     ("window_less_one", "Yours opens one key too few a row: `window` keys, the token itself among them.", lambda ago, w: (ago >= 0) & (ago < w - 1)),
     ("window_not_causal", "Yours leaves the future open: the window is causal.", lambda ago, w: ago < w),
+    ("window_ahead", "Yours looks ahead: the window holds the token and what came before it.", lambda ago, w: (ago <= 0) & (ago > -w)),
     ("window_both_ways", "Yours looks both ways: this window holds past and present only.", lambda ago, w: np.abs(ago) < w),
     ("window_centred", "Yours is centred on the token: this window ends with it.", lambda ago, w: np.abs(ago) <= w // 2),
     ("window_ignored", "Yours is the causal mask: `window` has no effect.", lambda ago, w: ago >= 0),
@@ -240,6 +243,17 @@ def window_at_the_start(T, window, S=None):
 
 
 @sliding_window_mask.mistake(
+    "Yours opens a slice that begins below 0, which Python counts from the end: begin it at 0 at least."
+)
+def window_from_the_end(T, window, S=None):
+    T, S = _shape(T, S)
+    mask = np.zeros((T, S), dtype=bool)
+    for i in range(T):
+        mask[i, i + S - T - window + 1 : i + S - T + 1] = True
+    return mask
+
+
+@sliding_window_mask.mistake(
     "Yours cuts the text into blocks: the window moves on with every token."
 )
 def window_in_blocks(T, window, S=None):
@@ -259,6 +273,7 @@ def _segment_cases(rng):
     yield call("square", rng.permutation([1, 2, 0, 4]), rng.permutation([1, 2, 4, 0]))
     yield call("batch", rng.integers(0, 3, (2, 4)), rng.integers(0, 3, (2, 6)))
     yield call("batch", rng.integers(0, 3, (2, 3, 4)), rng.integers(0, 3, (2, 3, 5)))
+    yield call("batch", rng.integers(0, 3, (3, 3)), rng.integers(0, 3, (3, 5)))
     yield call("nested lists", [1, 0, 2], rng.permutation([1, 2, 0, 2]).tolist())
 
 
@@ -298,6 +313,14 @@ _mistakes(
     ("other_segments_only", "Yours opens other segments and shuts the own: equal numbers may read each other.", lambda q, k: (q != k) & (q != 0) & (k != 0)),
     ("first_segment_only", "Yours opens segment 1 alone: any number but 0 is a segment.", lambda q, k: (q == 1) & (k == 1)),
     ("neighbours_open", "Yours lets neighbouring segments read each other: the numbers must be equal.", lambda q, k: (np.abs(q - k) <= 1) & (q != 0) & (k != 0)),
+)  # fmt: skip
+
+
+_mistakes(
+    segment_mask,
+    lambda equal: lambda q_segments, k_segments: equal(np.asarray(q_segments), np.asarray(k_segments)),
+    ("axes_from_the_front", "Yours puts a new axis in a fixed place, which fits without a batch only: count from the end, with `...` in front.", lambda q, k: (q[:, None] == k) & (q[:, None] != 0)),
+    ("key_axis_in_front", "Yours puts the new axis of the keys in front of a batch: it comes before their last one.", lambda q, k: (q[..., None] == k[None]) & (q[..., None] != 0)),
 )  # fmt: skip
 
 
@@ -389,6 +412,13 @@ _mistakes(
     ("joined_as_numbers", "Yours gives numbers, and a mask is boolean here: join with & or np.logical_and.", lambda mask: mask.astype(int)),
     ("combined_turned_round", "Yours is turned round: True means that a query may read a key.", np.logical_not),
 )  # fmt: skip
+
+
+@combine_masks.mistake(
+    "Yours adds the masks up, which gives numbers, and not 0 where a single one allows: join with `and`."
+)
+def added_up(*masks):
+    return sum(mask.astype(int) for mask in _given(masks))
 
 
 @combine_masks.mistake("Yours heeds the first two masks only: there may be more.")
@@ -651,13 +681,14 @@ def _even_where(is_empty):
 # are right wherever one of their kind can be.
 BOTH = (
     ("mask_after_softmax", "Your mask comes after the softmax: the rows no longer sum to 1, and the forbidden scores have had their say. Put it into the scores instead.", _kept),
-    ("renormalised_after", "Your mask comes after the softmax, and what is left is divided by its sum: where a forbidden score is large or NaN, nothing is left by then. Put the mask into the scores instead.", _renormalised),
-    ("renormalised_to_nan", "Your mask comes after the softmax, and what is left is divided by its sum: where nothing is left, that is 0 / 0. Put the mask into the scores instead.", lambda s, m: _kept(s, m) / _kept(s, m).sum(-1, keepdims=True)),
+    ("renormalised_after", "Your mask comes too late, after the softmax or after its maximum and exponentials, and what is left is divided by its sum: where a forbidden score is large or NaN, nothing is left by then. Put the mask into the scores first.", _renormalised),
+    ("renormalised_to_nan", "Your mask comes too late, after the softmax or after its maximum and exponentials, and what is left is divided by its sum: where nothing is left, that is 0 / 0. Put the mask into the scores first.", lambda s, m: _kept(s, m) / _kept(s, m).sum(-1, keepdims=True)),
     ("even_where_empty", "Yours gives equal weights where no key is allowed: such a row should get zeros.", _even_where(lambda m, weights: ~m.any(-1, keepdims=True))),
     ("scores_times_mask", "Yours multiplies the scores by the mask: a forbidden key scores 0 then, and exp(0) is 1.", lambda s, m: softmax(s * m)),
     ("adds_true_and_false", "Yours adds the mask to the scores as 0 and 1: what is added must be 0 and -inf.", lambda s, m: softmax(s + m)),
     ("fills_with_zero", "Yours sets forbidden scores to 0, which is a score like others: set them to -inf.", _filling(0.0)),
     ("fills_with_a_billion", "Yours sets forbidden scores to a finite number such as -1e9: where nothing is allowed, all scores tie and every key gets a share. Use -inf, and give such rows zeros.", _filling(-1e9)),
+    ("adds_a_billion", "Yours adds a finite number such as -1e9 to forbidden scores: where nothing is allowed they share the weight as ever, and NaN stays NaN. Put -inf in their place, and give such rows zeros.", lambda s, m: softmax(s + np.where(m, 0, -1e9))),
     ("nan_where_empty", "Yours gives NaN, 0 / 0, in a row with no allowed key: such a row should get zeros.", _plain_softmax),
     ("mask_ignored", "Yours does not use the mask: what it forbids must weigh 0.", lambda s, m: softmax(s)),
     ("masked_over_queries", "Your softmax runs over the queries: it runs over the keys, the last axis.", lambda s, m: softmax(np.where(m, s, -np.inf), axis=-2)),
@@ -668,7 +699,7 @@ _mistakes(
     _weigher,
     *BOTH,
     ("even_where_zero", "Yours gives equal weights where nothing is left to read: such a row should get zeros.", _even_where(lambda m, weights: weights.sum(-1, keepdims=True) == 0)),
-    ("fills_with_ten_thousand", "Yours sets forbidden scores to -10000 or so: an allowed score of -20000 loses to it. Use -inf.", _filling(-1e4)),
+    ("fills_with_ten_thousand", "Yours sets forbidden scores to a finite number such as -10000: an allowed score of -20000 loses to it. Use -inf.", _filling(-1e4)),
     ("fills_with_the_least", "Yours sets forbidden scores to the least finite number: where nothing is allowed, every key gets a share. Use -inf, and give such rows zeros.", _filling(np.finfo("f4").min)),
     ("fills_with_plus_infinity", "Yours sets forbidden scores to +inf: a minus is missing.", _filling(np.inf)),
     ("sum_at_least_one", "Yours never divides by less than 1: rows of low scores no longer sum to 1.", _sum_at_least_one),
@@ -832,6 +863,8 @@ _mistakes(
     ("mean_where_empty", "Yours gives an empty row the mean of all values: its output should be 0.", lambda out, w, v, m: (np.where(w.sum(-1, keepdims=True) == 0, v.mean(axis=-2, keepdims=True), out), w)),
     ("swapped_results", "Yours returns the two results swapped: out first, then weights.", lambda out, w, v, m: (w, out)),
     ("returns_out_only", "Yours returns the output only: return the pair (out, weights).", lambda out, w, v, m: out),
+    ("clears_what_some_read", "Yours clears values that some query reads: clear only those that no query may read.", _values_where(lambda m: np.atleast_2d(m).all(axis=-2)[..., None])),
+    ("asks_the_queries", "Yours asks which queries read something, along the keys: asked for is which keys are read, axis=-2.", _values_where(lambda m: m.any(axis=-1)[..., None])),
     ("needs_two_axes", "Yours asks a mask of shape (S,) for an axis that it lacks: np.atleast_2d(mask) gives it one for the queries.", _values_where(lambda m: m.any(axis=-2)[..., None])),
 )  # fmt: skip
 
@@ -914,19 +947,19 @@ causal_attention_loops = Exercise(
 
 
 def _by_mask(pieces):
-    """The loops in matrices, from (mask of T, scale of d_k and d_v, weigh)."""
+    """The loops in matrices, from (mask of T, scale of d_k, d_v and T, weigh)."""
     mask_of, scale_of, weigh = pieces
 
     def attention(q, k, v):
         q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
-        scores = q @ k.T * scale_of(q.shape[1], v.shape[1])
+        scores = q @ k.T * scale_of(q.shape[1], v.shape[1], len(q))
         weights = weigh(scores, mask_of(len(q)))
         return (weights @ v).tolist(), weights.tolist()
 
     return attention
 
 
-def _usual(d_k, d_v):
+def _usual(d_k, d_v, T):
     return d_k**-0.5
 
 
@@ -937,11 +970,13 @@ _mistakes(
     ("loop_reads_all", "Yours reads every token, later ones, too: the inner loop should end at token i.", (lambda T: None, _usual, right.masked_softmax)),
     ("loop_reads_the_future", "Yours reads from token i on, over the future: it should read from the first token up to token i.", (lambda T: np.tri(T, dtype=bool).T, _usual, right.masked_softmax)),
     ("loop_peeks_ahead", "Yours reads one token too many, the next one: token i reads up to and with itself.", (lambda T: np.tri(T, k=1, dtype=bool), _usual, right.masked_softmax)),
-    ("loop_not_scaled", "Yours does not divide the scores by the square root of d_k.", (right.causal_mask, lambda d_k, d_v: 1.0, right.masked_softmax)),
-    ("loop_scaled_by_width", "Yours divides the scores by d_k: it is its square root.", (right.causal_mask, lambda d_k, d_v: 1 / d_k, right.masked_softmax)),
-    ("loop_scaled_by_value_width", "Yours divides the scores by the square root of d_v: it is d_k, the length of a query.", (right.causal_mask, lambda d_k, d_v: d_v**-0.5, right.masked_softmax)),
+    ("loop_not_scaled", "Yours does not divide the scores by the square root of d_k.", (right.causal_mask, lambda d_k, d_v, T: 1.0, right.masked_softmax)),
+    ("loop_scaled_by_width", "Yours divides the scores by d_k: it is its square root.", (right.causal_mask, lambda d_k, d_v, T: 1 / d_k, right.masked_softmax)),
+    ("loop_scaled_by_value_width", "Yours divides the scores by the square root of d_v: it is d_k, the length of a query.", (right.causal_mask, lambda d_k, d_v, T: d_v**-0.5, right.masked_softmax)),
+    ("loop_scaled_by_length", "Yours divides the scores by the square root of the number of tokens: it is d_k, the length of a query.", (right.causal_mask, lambda d_k, d_v, T: T**-0.5, right.masked_softmax)),
+    ("loop_scaled_up", "Yours multiplies the scores by the square root of d_k: it divides them.", (right.causal_mask, lambda d_k, d_v, T: d_k**0.5, right.masked_softmax)),
     ("loop_divides_by_all", "Yours divides by a sum over all tokens, the future's exponentials among them.", (right.causal_mask, _usual, _kept)),
-    ("loop_plain_mean", "Yours gives every earlier token the same weight: the scores have no say.", (right.causal_mask, lambda d_k, d_v: 0.0, right.masked_softmax)),
+    ("loop_plain_mean", "Yours gives every earlier token the same weight: the scores have no say.", (right.causal_mask, lambda d_k, d_v, T: 0.0, right.masked_softmax)),
     ("loop_not_normalised", "Your weights are the exponentials: divide each by its row's sum.", (right.causal_mask, _usual, lambda s, m: np.exp(s) * m)),
     ("loop_not_normalised_shifted", "Your weights are the exponentials, the largest of them 1: divide each by its row's sum.", (right.causal_mask, _usual, lambda s, m: np.where(m, np.exp(s - np.where(m, s, -np.inf).max(-1, keepdims=True)), 0))),
 )  # fmt: skip
@@ -952,7 +987,14 @@ _mistakes(
     ("loop_asks_with_keys", "Yours has queries and keys changed round: row i asks with q[i].", lambda q, k, v: right.causal_attention_loops(k, q, v)),
     ("loop_swaps_results", "Yours returns the two results swapped: out first, then weights.", lambda q, k, v: right.causal_attention_loops(q, k, v)[::-1]),
     ("loop_returns_out_only", "Yours returns the output only: return the pair (out, weights).", lambda q, k, v: right.causal_attention_loops(q, k, v)[0]),
-    ("loop_rows_too_short", "Your rows of weights end with the token itself: each has T entries, 0.0 for tokens that are not read.", lambda q, k, v: (lambda out, w: (out, [row[: i + 1] for i, row in enumerate(w)]))(*right.causal_attention_loops(q, k, v))),
+)  # fmt: skip
+_mistakes(
+    causal_attention_loops,
+    lambda spoil: lambda q, k, v: spoil(*right.causal_attention_loops(q, k, v)),
+    ("loop_rows_too_short", "Your rows of weights end with the token itself: each has T entries, 0.0 for tokens that are not read.", lambda out, w: (out, [row[: i + 1] for i, row in enumerate(w)])),
+    ("loop_shares_weights", "Your rows of weights are one and the same list: `[[0.0] * T] * T` repeats it, so make each row anew.", lambda out, w: (out, [w[-1]] * len(w))),
+    ("loop_shares_rows", "Your rows of the output are one and the same list: make each row anew.", lambda out, w: ([out[-1]] * len(w), w)),
+    ("loop_shares_both", "Your rows are one and the same list, of the output and of the weights: make each row anew.", lambda out, w: ([out[-1]] * len(w), [w[-1]] * len(w))),
 )  # fmt: skip
 
 
@@ -1026,6 +1068,7 @@ _mistakes(
     ("share_of_keys", "Yours is the share of forbidden keys, however they score: add up their weights.", lambda lost, m, s: (~m).mean(-1)),
     ("lost_one_by_one", "Yours holds the lost weights one by one: add up each row.", lambda lost, m, s: lost),
     ("lost_exponentials", "Yours adds up exponentials, not weights: divide by the sum over the whole row first.", lambda lost, m, s: np.where(m, 0, np.exp(s - s.max(-1, keepdims=True))).sum(-1)),
+    ("lost_over_queries", "Your softmax runs over the queries: it runs over the keys, the last axis.", lambda lost, m, s: np.where(m, 0, softmax(s, axis=-2)).sum(-1)),
     ("lost_against_kept", "Yours divides the lost mass by the kept one: wanted is the lost mass itself.", lambda lost, m, s: lost.sum(-1) / (1 - lost.sum(-1))),
 )  # fmt: skip
 
@@ -1145,7 +1188,7 @@ _mistakes(
     ("leak_no_rounding", "Your test asks for equality to the last bit, and turns down an attention that differs by rounding alone.", {"atol": 0.0}),
     ("changes_the_last_only", "Your test changes the last token only: a leak may be anywhere, so try every position.", {"positions": lambda T: [T - 1]}),
     ("one_position_only", "Your test changes the future of one position in the middle only: try every position.", {"positions": lambda T: [T // 2]}),
-    ("first_row_only", "Your test looks at row 0 only: compare all rows before the change.", {"positions": lambda T: [1]}),
+    ("first_row_only", "Your test looks at row 0 only, or returns after the first position: go through them all, compare all rows before each, and return False at the end only.", {"positions": lambda T: [1]}),
     ("changes_values_only", "Your test changes only values: keys and queries of later tokens can leak, too.", {"which": [2]}),
     ("changes_keys_only", "Your test changes only keys: values and queries of later tokens can leak, too.", {"which": [1]}),
     ("leaves_queries_alone", "Your test leaves the queries of later tokens alone: those can leak, too.", {"which": [1, 2]}),
@@ -1258,6 +1301,8 @@ _mistakes(
     ("no_nan_tried", "Your test never puts NaN into the padding: 0 times NaN is NaN, and a leak.", {"junk": [1.0, 100.0]}),
     ("blind_to_nan", "Your test puts NaN into the padding, but its comparison is blind to NaN, since NaN > x is False: np.allclose sees it.", {"moved": lambda after, before, atol: bool((np.abs(after - before) > atol).any())}),
     ("no_large_padding", "Your test tries no large numbers: a leak may show only where a padded number is large, and NaN is not.", {"junk": [1.0, np.nan]}),
+    ("ordinary_numbers_only", "Your test tries ordinary numbers only, or returns after the first of them: try large numbers and NaN as well, and return True at the end only.", {"junk": [1.0]}),
+    ("looks_for_nan_only", "Your test notices nothing but NaN: compare the numbers that come back as well, before and after, with a small tolerance.", {"junk": [np.nan], "moved": lambda after, before, atol: np.isnan(after).any()}),
     ("padded_values_only", "Your test changes padded values only: padded keys can leak, too.", {"which": "v"}),
     ("padded_keys_only", "Your test changes padded keys only: padded values can leak, too.", {"which": "k"}),
     ("one_length_for_all", "Your test gives all sequences one length: some leaks show only where lengths differ.", {"lengths": lambda T: [T // 2] * 4}),
@@ -1396,6 +1441,8 @@ _mistakes(
     ("mean_loss", "Yours is the mean: wanted is the loss of every position, (T - 1,).", np.mean),
     ("total_loss", "Yours is the sum: wanted is the loss of every position, (T - 1,).", np.sum),
     ("base_two", "Yours is in bits: use the natural logarithm.", lambda losses: losses / np.log(2)),
+    ("base_ten", "Yours has base 10: use the natural logarithm.", lambda losses: losses / np.log(10)),
+    ("one_minus_p", "Yours is 1 minus the probability: the loss is minus its logarithm.", lambda losses: -np.expm1(-losses)),
     ("no_minus", "Yours lacks the sign: a loss is minus the logarithm of a probability.", np.negative),
     ("probabilities", "Yours holds probabilities: the loss is minus their logarithm.", lambda losses: np.exp(-losses)),
     ("perplexities", "Yours holds perplexities, the exponential of the loss: leave it out.", np.exp),
@@ -1425,6 +1472,21 @@ def softmax_over_positions(logits, tokens):
     logits, tokens = np.asarray(logits)[:-1], np.asarray(tokens)[1:]
     p = softmax(logits, axis=0) if len(tokens) else logits
     return -np.log(p[np.arange(len(tokens)), tokens])
+
+
+@next_token_losses.mistake(
+    "Yours averages over the words: the loss is that of the word that came, and nothing is divided."
+)
+def mean_over_words(logits, tokens):
+    return right.next_token_losses(logits, tokens) / np.shape(logits)[1]
+
+
+@next_token_losses.mistake(
+    "Your sum of exponentials overflows or vanishes where logits are large: subtract each row's maximum first."
+)
+def log_sum_overflows(logits, tokens):
+    logits, tokens = np.asarray(logits, dtype=float)[:-1], np.asarray(tokens)[1:]
+    return np.log(np.exp(logits).sum(-1)) - logits[np.arange(len(tokens)), tokens]
 
 
 @next_token_losses.mistake(
