@@ -677,8 +677,8 @@ def _even_where(is_empty):
     return weigh
 
 
-# Where a reader's answer is right, what he did cannot be a mistake that is wrong there. So these
-# are right wherever one of their kind can be.
+# A mistake that is wrong where an answer is right does not explain that answer. So each of these is
+# right wherever one of its kind can be.
 BOTH = (
     ("mask_after_softmax", "Your mask comes after the softmax: the rows no longer sum to 1, and the forbidden scores have had their say. Put it into the scores instead.", _kept),
     ("renormalised_after", "Your mask comes too late, after the softmax or after its maximum and exponentials, and what is left is divided by its sum: where a forbidden score is large or NaN, nothing is left by then. Put the mask into the scores first.", _renormalised),
