@@ -44,19 +44,46 @@ def _code(message):
 def _matrices(evidence):
     if evidence is None or max(evidence[1].shape) > MAX_CELLS or evidence[1].size < 2:
         return ""
-    yours, wanted = evidence
-    top = np.nanmax(np.abs(np.where(np.isfinite(evidence), evidence, np.nan)), initial=1e-12)
-    pictures = [("yours", yours), ("wanted", wanted), ("yours − wanted", yours - wanted)]
+    tables = _marks(*evidence) if evidence[1].dtype == bool else _heat_maps(*evidence)
     cells = "".join(
-        f'<td style="padding: 0 12px 0 0; vertical-align: top">{_heat_map(title, matrix, top)}</td>'
-        for title, matrix in pictures
+        '<td style="padding: 0 12px 0 0; vertical-align: top">'
+        f'<div style="text-align: left">{title}</div><table>{rows}</table></td>'
+        for title, rows in tables
     )
     return f'<table style="margin: 6px 0"><tr>{cells}</tr></table>'
 
 
-def _heat_map(title, matrix, top):
-    rows = "".join("<tr>" + "".join(_cell(x, top) for x in row) + "</tr>" for row in matrix)
-    return f'<div style="text-align: left">{title}</div><table>{rows}</table>'
+def _marks(yours, wanted):
+    """True and False as ✓ and ·, with a frame round the cells that differ."""
+    for title, matrix in (("yours, framed where it differs", yours), ("wanted", wanted)):
+        yield title, _rows(matrix, lambda at, x: _mark(x, yours[at] != wanted[at]))
+
+
+def _mark(x, differs):
+    border = "2px solid" if differs else "2px solid transparent"
+    style = f"border: {border}; padding: 0 5px; text-align: center; font-size: 80%"
+    return f'<td style="{style}">{"✓" if x else "·"}</td>'
+
+
+def _heat_maps(yours, wanted):
+    finite = np.abs(np.where(np.isfinite([yours, wanted]), [yours, wanted], 0))
+    top = max(finite.max(), 1e-12)
+    pictures = [("yours", yours), ("wanted", wanted), ("yours − wanted", _gap(yours, wanted, top))]
+    for title, matrix in pictures:
+        yield title, _rows(matrix, lambda _, x: _cell(x, top))
+
+
+def _gap(yours, wanted, top):
+    """The difference: 0 where both are inf or nothing but rounding tells them apart."""
+    with np.errstate(all="ignore"):
+        gap = yours - wanted
+    return np.where((yours == wanted) | (np.abs(gap) < 1e-12 * top), 0.0, gap)
+
+
+def _rows(matrix, cell):
+    """The rows of a table, each cell made from its place and its number."""
+    cells = [[cell((i, j), x) for j, x in enumerate(row)] for i, row in enumerate(matrix)]
+    return "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
 
 
 def _cell(x, top):
@@ -65,4 +92,4 @@ def _cell(x, top):
     colour = BLUE if x > 0 else VERMILLION
     tint = f"{colour}{int(share * 110):02x}"
     style = f"background-color: {tint}; padding: 1px 5px; text-align: right; font-size: 80%"
-    return f'<td style="{style}">{x:.2f}</td>'
+    return f'<td style="{style}">{x:.3g}</td>'

@@ -43,6 +43,14 @@ class Misfit(Exception):
         self.sentence = sentence
 
 
+def arrays(value):
+    """`value` with an array for every list of numbers in it: what a list is compared as."""
+    if isinstance(value, tuple):
+        return tuple(map(arrays, value))
+    array = as_array(value) if isinstance(value, list) else None
+    return value if array is None else array
+
+
 def conform(value, wanted):
     """`value` in the structure of `wanted`: arrays for numbers, tuples for tuples.
 
@@ -133,7 +141,10 @@ def close(value, wanted, within=USUAL):
     if isinstance(wanted, tuple):
         return all(close(v, w, within) for v, w in zip(value, wanted, strict=True))
     if not isinstance(wanted, NUMBER):
-        return value == wanted
+        try:
+            return bool(value == wanted)
+        except ValueError:  # arrays inside lists do not say whether they are equal
+            return False
     return bool(np.all(agree(value, wanted, within)))
 
 
@@ -153,6 +164,7 @@ def alike(a, b, within=USUAL):
     """Do two answers to the same case, right or wrong, agree?"""
     if isinstance(a, Other) or isinstance(b, Other):
         return isinstance(a, Other) and isinstance(b, Other) and a.type == b.type
+    b = arrays(b)
     try:
         return close(conform(a, b), b, within)
     except Misfit:

@@ -10,7 +10,7 @@ from grader import compare
 from grader.faults import Fault, find_fault
 from utils.cases import Answer, Case
 from utils.check import collect
-from utils.wire import Code, Rng
+from utils.wire import Code, Rng, as_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,24 @@ def diagnose(exercise, outcomes, traces, hidden):
     faulty = [o for g in order for o in outcomes if o.fault and o.case.group == g]
     if not faulty:
         return _trace_words(exercise, traces[0])
-    first = faulty[0]
+    first = _plainest(exercise, faulty)
     if first.fault.name in ("not_written", "calls_unwritten", "never_returns", "not_callable"):
         return first.fault.name, _sentence(first.fault.sentence), None
     known = next((m for m in exercise.mistakes if m.advice == first.fault.sentence), None)
     if mistake := known or _fingerprint(exercise, outcomes, faulty):
         return mistake.name, mistake.advice, first.fault.evidence
-    return first.fault.name, _words(exercise, first, hidden), first.fault.evidence
+    words = _words(exercise, first, hidden)
+    if exercise.all_or_nothing and first.fault.alone:
+        words += f" Of {len(outcomes)} it judges {len(outcomes) - len(faulty)} rightly."
+    return first.fault.name, words, first.fault.evidence
+
+
+def _plainest(exercise, faulty):
+    """The outcome to speak of: the first, unless the exercise ranks the cases of a group."""
+    if exercise.rank is None:
+        return faulty[0]
+    group = [o for o in faulty if o.case.group == faulty[0].case.group]
+    return min(group, key=lambda outcome: exercise.rank(outcome.case))
 
 
 def _trace_words(exercise, outcome):
@@ -127,11 +138,24 @@ def _without_numbers(outcome):
 
 # What Python and NumPy say when a shape or a type does not fit, and what to do about it.
 EXCEPTION_HINTS = {
-    "could not be broadcast": "Two shapes do not line up here: print them. Is * meant to be @? A "
-    "sum or maximum drops its axis unless keepdims=True keeps it.",
+    "could not be broadcast": "Two shapes do not line up here: print them. Is a new axis missing "
+    "or in the wrong place? Is * meant to be @? A sum or maximum drops its axis unless "
+    "keepdims=True keeps it.",
+    "non-broadcastable output": "`a &= b` and its like write into `a`, which keeps its shape (and "
+    "may be the caller's): `a = a & b` makes a new array.",
+    "boolean index did not match": "A boolean index needs the array's own shape, and does not "
+    "broadcast; np.where does.",
     "einstein sum": "In einsum, `...` stands for whatever axes there are in front.",
     "axes don't match": "Count axes from the end: -1 and -2 are there whatever stands in front.",
     "axis1: axis": "Count axes from the end: -1 and -2 are there whatever stands in front.",
+    "out of bounds for array of dimension": "An axis is asked for that is not there: the array has "
+    "fewer axes here, or it is None.",
+    "empty iterable": "Here there is nothing to join: ask for that first.",
+    "empty sequence": "Here there is nothing to choose from: is a list empty that should not be?",
+    "division by zero": "A sum or a count is 0 here: is something empty that should not be?",
+    "zero-size array": "An array is empty here and has no largest number: taken along an axis the "
+    "result is empty, too, and that is no error.",
+    "missing 1 required positional": "What may be left out needs a default, as in `S=None`.",
     "local variable": "A variable inside the function has the name of something outside and hides "
     "it: give it another name.",
     "does not have enough dimensions": "A product meets a single number where it needs an axis: "
@@ -140,10 +164,11 @@ EXCEPTION_HINTS = {
     "shapes. Is a transpose missing, or one too many?",
     "not aligned": "The inner sizes of a product differ: print both shapes. Is a transpose "
     "missing, or one too many?",
-    "truth value of an array": "`if` needs one yes or no, and here is an array of them: use "
-    "np.where, or say .any() or .all().",
-    "inhomogeneous shape": "A pair such as (out, weights) is used as if it were one array: unpack "
-    "it first.",
+    "truth value of an array": "`if`, `and`, `or` and a chain such as `0 <= a < b` need one yes or "
+    "no, and here is an array of them: put each comparison in brackets and join them with `&`, or "
+    "use np.where, .any() or .all().",
+    "inhomogeneous shape": "Arrays of different shapes are put into one here: join them two at a "
+    "time, so that they broadcast. A pair such as (out, weights) has to be unpacked first.",
     "'NoneType'": "Something here is None: an argument that may be None, such as a scale that was "
     "not given, or the result of a function without a return.",
     "too many indices": "An index too many: the array has fewer axes than this line expects.",
@@ -157,10 +182,11 @@ EXCEPTION_HINTS = {
 def _words(exercise, outcome, hidden):
     """What to say of a fault that no named mistake explains: where, what, and a hint."""
     fault, group = outcome.fault, outcome.case.group
-    hint = (
-        exercise.hints.get(group, "") if fault.name != "raises" else _exception_hint(outcome.answer)
-    )
+    hint = exercise.hints.get(group, "") if fault.hint is None else fault.hint
+    hint = _exception_hint(outcome.answer) if fault.name == "raises" else hint
     hint = f" {hint}" if hint else ""
+    if fault.alone:
+        return f"{_sentence(fault.sentence)}{hint}"
     if hidden:
         return f"{_without_numbers(outcome)} in “{group}”.{hint}"
     return f"{_inputs(exercise, outcome.case)}: {_sentence(fault.sentence, capital=False)}{hint}"
@@ -181,12 +207,19 @@ def _inputs(exercise, case):
         return case.group.capitalize()
     named = [(_argument_name(exercise, str(i)), arg) for i, arg in enumerate(case.args)]
     shown = ", ".join(_argument(name, arg) for name, arg in [*named, *case.kwargs.items()])
-    return f"{case.group.capitalize()}, with {shown}"
+    return f"{case.group.capitalize()}{', with ' if shown else ''}{shown}"
 
 
 def _argument_name(exercise, index):
-    names = list(inspect.signature(exercise.reference).parameters)
-    return names[int(index)] if index.isdigit() and int(index) < len(names) else index
+    if not index.isdigit():
+        return index
+    place, parameters = int(index), inspect.signature(exercise.reference).parameters.values()
+    for number, parameter in enumerate(parameters):
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return f"{parameter.name}[{place - number}]"
+        if number == place:
+            return parameter.name
+    return index
 
 
 def _argument(name, arg):
@@ -198,4 +231,9 @@ def _argument(name, arg):
     if isinstance(arg, float):
         return f"{name}={arg:.6g}"
     text = repr(arg)
-    return f"{name}={text}" if len(text) <= 40 else f"{name} of {len(arg)} items"
+    if len(text) <= 40:
+        return f"{name}={text}"
+    array = as_array(arg)
+    if array is None or array.ndim < 2:
+        return f"{name} as a list of {len(arg)}"
+    return f"{name} as lists of shape {array.shape}"

@@ -40,10 +40,16 @@ class Law:
 
 @dataclass(frozen=True)
 class Complaint:
-    """Why `accept` turns an answer down. One with a name holds no number of a hidden case."""
+    """Why `accept` turns an answer down. One with a name holds no number of a hidden case.
+
+    One that stands `alone` is said without the case it was found in. `hint` is
+    said in place of the group's.
+    """
 
     name: str | None
     sentence: str
+    alone: bool = False
+    hint: str | None = None
 
 
 @dataclass(eq=False)
@@ -57,6 +63,9 @@ class Exercise:
     `remarks` names groups that are reported but never fail an answer.
     `accept(case, value, wanted)`, where given, replaces the comparison with
     the reference: it returns None or a Complaint, and may raise Misfit.
+    `form(case, value)` is asked of a value that is right, before it is made an array:
+    it returns None or a Complaint.
+    Where several cases of a group fail, the one of least `rank(case)` is named.
     `differ` names groups that draw from generators unlike each other, so that no
     two answers may be the same, and has the Complaint for when they are.
     `order` names the groups first where the cases are shuffled; with
@@ -74,6 +83,8 @@ class Exercise:
     hints: dict = field(default_factory=dict)
     remarks: dict = field(default_factory=dict)
     accept: Callable | None = None
+    form: Callable | None = None
+    rank: Callable | None = None
     differ: dict = field(default_factory=dict)
     within: Within = USUAL
     order: tuple = ()

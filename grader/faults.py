@@ -17,6 +17,8 @@ class Fault:
     name: str | None
     sentence: str
     evidence: tuple | None = None
+    alone: bool = False  # as in a Complaint, and so is the hint
+    hint: str | None = None
 
 
 def find_fault(exercise, case, answer, wanted):
@@ -68,13 +70,23 @@ def _value_fault(exercise, case, value, wanted):
     try:
         if exercise.accept:
             complaint = exercise.accept(case, value, wanted)
-            return complaint and Fault(complaint.name, complaint.sentence)
-        if isinstance(wanted, tuple) and exercise.results:
-            return _parts_fault(exercise, case, value, wanted)
-        value = compare.conform(value, wanted)
+            return _complained(complaint)
+        fault = _compared_fault(exercise, case, value, compare.arrays(wanted))
     except compare.Misfit as misfit:
         return Fault(misfit.name, misfit.sentence)
-    return _conformed_fault(exercise, case, value, wanted)
+    return _complained(exercise.form(case, value)) if exercise.form and fault is None else fault
+
+
+def _complained(complaint):
+    return complaint and Fault(
+        complaint.name, complaint.sentence, alone=complaint.alone, hint=complaint.hint
+    )
+
+
+def _compared_fault(exercise, case, value, wanted):
+    if isinstance(wanted, tuple) and exercise.results:
+        return _parts_fault(exercise, case, value, wanted)
+    return _conformed_fault(exercise, case, compare.conform(value, wanted), wanted)
 
 
 def _parts_fault(exercise, case, value, wanted):
@@ -145,20 +157,21 @@ def _difference(yours, right, within):
 
 
 def _evidence(value, wanted, within):
-    """The first pair of matrices that differ, as (yours, wanted) floats with two axes."""
+    """The first pair of matrices that differ, as (yours, wanted), floats or booleans, two axes."""
     if isinstance(wanted, tuple):
         pairs = (_evidence(v, w, within) for v, w in zip(value, wanted, strict=True))
         return next((pair for pair in pairs if pair), None)
     if not isinstance(wanted, compare.NUMBER) or compare.close(value, wanted, within):
         return None
-    wanted = np.atleast_2d(np.asarray(wanted, dtype=np.float64))
-    value = np.asarray(value, dtype=np.float64).reshape(wanted.shape)
+    both = (np.asarray(value), np.asarray(wanted))
+    kind = bool if all(array.dtype.kind == "b" for array in both) else np.float64
+    value, wanted = (np.atleast_2d(array.astype(kind)) for array in both)
     flat = [m.reshape(-1, *wanted.shape[-2:]) for m in (value, wanted)]
     return next((v, w) for v, w in zip(*flat, strict=True) if not compare.close(v, w, within))
 
 
 def _numbers(row, digits):
     if len(row) == 1:
-        return f"{row[0]:.{digits}g}"
-    shown = ", ".join(f"{x:.{digits}g}" for x in row[:6])
+        return f"{float(row[0]):.{digits}g}"
+    shown = ", ".join(f"{float(x):.{digits}g}" for x in row[:6])
     return f"[{shown}{', ...' if len(row) > 6 else ''}]"

@@ -1,7 +1,10 @@
 """Chapter 4: right answers in many styles pass; wrong ones that no list foresaw are told apart."""
 
 import functools
+import itertools
 import math
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from grader.judge import judge
 from grader.specimens import leaks, padding
 from utils.check import collect
 from utils.reference import masking as right
+from utils.reference.dictionary_lookup import softmax
 
 
 def tri_causal(T, S=None):
@@ -21,7 +25,7 @@ def tri_causal(T, S=None):
 
 
 def tril_causal(T, S=None):
-    S = S or T
+    S = T if S is None else S
     return np.tril(np.ones((T, S), bool), S - T)
 
 
@@ -188,11 +192,14 @@ def einsum_attention(q, k, v, mask=None, scale=None):
 
 
 def cleaned_attention(q, k, v, mask=None, scale=None):
+    """Zeros for the values of a key that no query gives any weight."""
     k, v = np.asarray(k, dtype=float).copy(), np.asarray(v, dtype=float).copy()
     q = np.asarray(q, dtype=float)
     scores = q @ np.swapaxes(k, -1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     w = nan_to_num_softmax(scores, mask)
-    return w @ np.nan_to_num(v, nan=0, posinf=0, neginf=0), w
+    v = np.broadcast_to(v, (*w.shape[:-2], *v.shape[-2:])).copy()
+    v[np.all(w == 0, axis=-2)] = 0
+    return w @ v, w
 
 
 def torch_attention(q, k, v, mask=None, scale=None):
@@ -200,20 +207,20 @@ def torch_attention(q, k, v, mask=None, scale=None):
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     w = torch_softmax(q @ k.mT * scale, mask)
     if mask is not None:
-        read = torch.as_tensor(np.asarray(mask, dtype=bool)).any(-2).unsqueeze(-1)
+        read = torch.as_tensor(np.atleast_2d(np.asarray(mask, dtype=bool))).any(-2).unsqueeze(-1)
         v = torch.where(read, v, 0.0)
     return [w @ v, w]
 
 
 def sdpa_attention(q, k, v, mask=None, scale=None):
     q, k, v = (torch.as_tensor(np.asarray(a, dtype=float)) for a in (q, k, v))
-    s = None if mask is None else torch.as_tensor(np.asarray(mask, dtype=bool))
+    s = None if mask is None else torch.as_tensor(np.atleast_2d(np.asarray(mask, dtype=bool)))
     if s is not None:
         read = s.any(-2).unsqueeze(-1)
         k, v = torch.where(read, k, 0.0), torch.where(read, v, 0.0)
     out = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=s, scale=scale)
     w = right.masked_attention(q.numpy(), k.numpy(), v.numpy(), mask, scale)[1]
-    return out.nan_to_num(0.0), w
+    return out if s is None else torch.where(s.any(-1, keepdim=True), out, 0.0), w
 
 
 def zipped_loops(q, k, v):
@@ -228,8 +235,9 @@ def zipped_loops(q, k, v):
     return out, weights
 
 
-def matrix_loops(q, k, v):
-    return right.masked_attention(q, k, v, right.causal_mask(len(q)))
+def tupled_loops(q, k, v):
+    """A list of two, whose rows are tuples."""
+    return [[tuple(row) for row in part] for part in zipped_loops(q, k, v)]
 
 
 def sum_of_forbidden(scores, mask):
@@ -297,22 +305,184 @@ def sequence_by_sequence(attention, T, d, rng):
     return True
 
 
+def from_indices(T, S=None):
+    S = T if S is None else S
+    return np.fromfunction(lambda i, j: j - i <= S - T, (T, S))
+
+
+def tril_indices(T, S=None):
+    S = T if S is None else S
+    mask = np.zeros((T, S), bool)
+    mask[np.tril_indices(T, S - T, S)] = True
+    return mask
+
+
+def isin_window(T, window, S=None):
+    S = T if S is None else S
+    return np.isin(np.subtract.outer(np.arange(S - T, S), np.arange(S)), np.arange(window))
+
+
+def one_hot_segments(q_segments, k_segments):
+    q, k = (np.eye(9)[np.asarray(x)][..., 1:] for x in (q_segments, k_segments))
+    return np.einsum("...tn,...sn->...ts", q, k).astype(bool)
+
+
+def not_any_forbids(*masks):
+    forbids = [~np.asarray(mask, bool) for mask in masks if mask is not None]
+    return ~functools.reduce(np.logical_or, forbids) if forbids else None
+
+
+def looked_up_mask(mask, dtype=float):
+    return np.array([-np.inf, 0.0], dtype)[np.asarray(mask, int)]
+
+
+def added_softmax(scores, mask=None):
+    if mask is None:
+        return softmax(scores)
+    cleaned = np.where(np.asarray(mask, bool), np.asarray(scores, float), 0)
+    return softmax(cleaned + right.additive_mask(mask))
+
+
+def weighed_attention(q, k, v, mask=None, scale=None):
+    w = right.masked_attention(q, k, v, mask, scale)[1]
+    return w @ np.where(w.any(-2)[..., None], v, 0), w
+
+
+def broadcast_attention(q, k, v, mask=None, scale=None):
+    q = np.asarray(q, float)
+    s = q * (q.shape[-1] ** -0.5 if scale is None else scale) @ np.swapaxes(k, -1, -2)
+    if mask is None:
+        return softmax(s) @ np.asarray(v), softmax(s)
+    mask = np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), s.shape)).astype(bool)
+    w = own_softmax(s, mask)
+    return w @ np.where(mask.any(axis=-2)[..., None], v, 0), w
+
+
+def dictionary_loops(q, k, v, past=lambda i: range(i + 1)):
+    out, weights = [], []
+    for i in range(len(q)):
+        dots = {j: sum(a * b for a, b in zip(q[i], k[j], strict=True)) for j in past(i)}
+        e = {j: math.exp((x - max(dots.values())) / math.sqrt(len(q[i]))) for j, x in dots.items()}
+        row = [e.get(j, 0) / sum(e.values()) for j in range(len(q))]
+        weights.append(row)
+        out.append([sum(row[j] * v[j][c] for j in range(len(q))) for c in range(len(v[0]))])
+    return out, weights
+
+
+def einsum_mass(scores, mask):
+    forbidden = np.broadcast_to(1.0 - np.asarray(mask), np.shape(scores))
+    return np.einsum("...s,...s->...", softmax(scores), forbidden)
+
+
+def logaddexp_losses(logits, tokens):
+    z, y = np.asarray(logits, dtype=float)[:-1], np.asarray(tokens)[1:]
+    return np.logaddexp.reduce(z, axis=-1) - z[range(len(y)), y]
+
+
+def one_array_for_all(attention, T, d, rng):
+    """Tokens that are their own queries, keys and values."""
+    x = rng.normal(size=(T, d))
+    before = attention(x, x, x)
+    for t, size in itertools.product(range(1, T), (1, 100)):
+        y = np.concatenate([x[:t], size * rng.normal(size=(T - t, d))])
+        if np.abs(attention(y, y, y)[:t] - before[:t]).max() > 1e-9:
+            return True
+    return False
+
+
+def fills_in_place(attention, T, d, rng):
+    lengths = np.array(of_all_kinds(T))
+    q, k, v = rng.normal(size=(3, len(lengths), T, d))
+    within = np.arange(T) < lengths[:, None]
+    before = np.nan_to_num(attention(q, k, v, lengths)[within])
+    for junk in (1, 100, np.nan):
+        k[~within] = v[~within] = junk
+        if not np.allclose(np.nan_to_num(attention(q, k, v, lengths)[within]), before):
+            return False
+    return True
+
+
+def plain_leak_test(sizes=(1, 100), atol=1e-6, rtol=1e-5):
+    """The test that the chapter's hints lead to."""
+
+    def follows_the_hints(attention, T, d, rng):
+        q, k, v = (rng.normal(size=(T, d)) for _ in range(3))
+        before = attention(q, k, v)
+        for t, size in itertools.product(range(1, T), sizes):
+            new = [x.copy() for x in (q, k, v)]
+            for x in new:
+                x[t:] = size * rng.normal(size=(T - t, d))
+            if not np.allclose(attention(*new)[:t], before[:t], rtol=rtol, atol=atol):
+                return True
+        return False
+
+    follows_the_hints.__name__ += f"_{sizes}_{atol}_{rtol}"
+    return follows_the_hints
+
+
+def plain_padding_test(lengths_of, sizes=(1, 100, np.nan), atol=1e-6, rtol=1e-5, moved=None):
+    moved = moved or (lambda a, b: not np.allclose(a, b, rtol=rtol, atol=atol))
+
+    def follows_the_hints(attention, T, d, rng):
+        lengths = np.array(lengths_of(T))
+        q, k, v = (rng.normal(size=(len(lengths), T, d)) for _ in range(3))
+        within = np.arange(T) < lengths[:, None]
+        before = attention(q, k, v, lengths)[within]
+        for size in sizes:
+            k2, v2 = (
+                np.where(within[..., None], x, size * rng.normal(size=x.shape)) for x in (k, v)
+            )
+            if moved(attention(q, k2, v2, lengths)[within], before):
+                return False
+        return True
+
+    follows_the_hints.__name__ += f"_{lengths_of(9)}_{sizes}_{atol}_{rtol}"
+    return follows_the_hints
+
+
+def of_all_kinds(T):
+    return [T // 2, T, 1, 0, T - 1]
+
+
+SENSIBLE = [(1e-9, 0), (1e-8, 1e-5), (1e-4, 0), (1e-8, 1e-4), (1e-4, 1e-4)]  # (atol, rtol)
+TOO_WIDE = [(1e-2, 0), (1e-8, 1e-2), (1e-1, 0), (1e-8, 1e-1), (0.1, 0.1)]
+
 RIGHT = {
-    "causal_mask": [tri_causal, tril_causal, torch_causal, listed_causal, cut_causal],
+    "causal_mask": [
+        tri_causal, tril_causal, torch_causal, listed_causal, cut_causal, from_indices, tril_indices,
+    ],
     "padding_mask": [filled_padding, torch_padding, listed_padding],
-    "sliding_window_mask": [triangles_window, xor_window, looped_window],
-    "segment_mask": [torch_segments, expanded_segments],
-    "combine_masks": [reduced_masks, multiplied_masks, stacked_masks],
-    "additive_mask": [log_mask, poured_mask, torch_mask],
+    "sliding_window_mask": [triangles_window, xor_window, looped_window, isin_window],
+    "segment_mask": [torch_segments, expanded_segments, one_hot_segments],
+    "combine_masks": [reduced_masks, multiplied_masks, stacked_masks, not_any_forbids],
+    "additive_mask": [log_mask, poured_mask, torch_mask, looked_up_mask],
     "masked_softmax": [
         own_softmax, nan_to_num_softmax, torch_softmax, ma_softmax, looped_softmax, guarded_softmax,
+        added_softmax,
     ],
-    "masked_attention": [einsum_attention, cleaned_attention, torch_attention, sdpa_attention],
-    "causal_attention_loops": [zipped_loops, matrix_loops, right.causal_attention_loops],
-    "wasted_mass": [sum_of_forbidden],
-    "next_token_losses": [log_softmax_losses, looped_losses],
-    "leaks_future": [one_token_at_a_time, many_futures],
-    "padding_is_ignored": [sequence_by_sequence],
+    "masked_attention": [
+        einsum_attention, cleaned_attention, torch_attention, sdpa_attention, weighed_attention,
+        broadcast_attention,
+    ],
+    "causal_attention_loops": [zipped_loops, tupled_loops, dictionary_loops],
+    "wasted_mass": [sum_of_forbidden, einsum_mass],
+    "next_token_losses": [log_softmax_losses, looped_losses, logaddexp_losses],
+    "leaks_future": [
+        one_token_at_a_time, many_futures, one_array_for_all, plain_leak_test(sizes=[100]),
+        *(plain_leak_test(atol=atol, rtol=rtol) for atol, rtol in SENSIBLE),
+    ],
+    "padding_is_ignored": [
+        sequence_by_sequence, fills_in_place,
+        plain_padding_test(of_all_kinds, sizes=[100, np.nan]),
+        *(plain_padding_test(of_all_kinds, atol=atol, rtol=rtol) for atol, rtol in SENSIBLE),
+        plain_padding_test(lambda T: [0, 1, T // 2, T - 1, T]),
+        plain_padding_test(lambda T: [T, T - 1, T // 2, 1, 0]),
+        plain_padding_test(lambda T: list(range(T + 1))),
+        *(
+            plain_padding_test(lambda T, turn=turn: [[0, 1, T][at] for at in turn])
+            for turn in itertools.permutations(range(3))
+        ),
+    ],
 }  # fmt: skip
 
 
@@ -426,7 +596,304 @@ def sequence_by_sequence_of(attention, T, d, rng, lengths):
     return True
 
 
+def or_causal(T, S=None):
+    S = S or T
+    return np.tri(T, S, S - T, dtype=bool)
+
+
+def or_window(T, window, S=None):
+    S = S or T
+    ago = np.arange(T)[:, None] + S - T - np.arange(S)
+    return (ago >= 0) & (ago < window)
+
+
+def blind_values(q, k, v, mask=None, scale=None):
+    w = right.masked_attention(q, k, v, mask, scale)[1]
+    return w @ np.nan_to_num(np.asarray(v, dtype=float), posinf=0, neginf=0), w
+
+
+def blind_output(q, k, v, mask=None, scale=None):
+    out, w = right.masked_attention(q, k, v, mask, scale)
+    return np.where(np.isfinite(out), out, 0), w
+
+
+def two_axes_only(q, k, v, mask=None, scale=None):
+    w = right.masked_attention(q, k, v, mask, scale)[1]
+    if mask is not None:
+        v = np.where(np.asarray(mask, bool).any(axis=-2)[..., None], v, 0)
+    return w @ np.asarray(v), w
+
+
+def array_loops(q, k, v):
+    return right.masked_attention(q, k, v, right.causal_mask(len(q)))
+
+
+def rows_of_arrays(q, k, v):
+    return tuple(list(part) for part in array_loops(q, k, v))
+
+
+def numpy_exp_loops(q, k, v):
+    return tuple([list(row) for row in part] for part in array_loops(q, k, v))
+
+
+def after_and(finish, pick=lambda w, m: np.where(m, w, 0)):
+    """A masked softmax that masks the weights of chapter 1's softmax, and finishes them."""
+
+    def late(scores, mask=None):
+        mask = np.asarray(True if mask is None else mask, bool)
+        return finish(pick(softmax(scores), mask))
+
+    return late
+
+
+def over_its_sum(w):
+    return w / w.sum(-1, keepdims=True)
+
+
+def over_its_sum_or_0(w):
+    total = w.sum(-1, keepdims=True)
+    return np.where(total > 0, w / np.where(total > 0, total, 1), 0)
+
+
+def even_rows(scores, mask=None):
+    s = np.asarray(scores, dtype=float)
+    s = s if mask is None else np.where(np.asarray(mask, bool), s, -np.inf)
+    w = over_its_sum(np.exp(s - s.max(-1, keepdims=True)))
+    return np.where(np.isnan(w), 1 / w.shape[-1], w)
+
+
+def attending(weigh):
+    def attention(q, k, v, mask=None, scale=None):
+        q, k = np.asarray(q, dtype=float), np.asarray(k)
+        w = weigh(
+            q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale), mask
+        )
+        if mask is not None:
+            v = np.where(np.atleast_2d(np.asarray(mask, bool)).any(-2)[..., None], v, 0)
+        return w @ np.asarray(v), w
+
+    return attention
+
+
+LATE = [
+    (lambda w: w, lambda w, m: w * m, "mask_after_softmax"),
+    (lambda w: w, lambda w, m: np.where(m, w, 0), "mask_after_softmax"),
+    (over_its_sum, lambda w, m: w * m, "renormalised_to_nan"),
+    (over_its_sum, lambda w, m: np.where(m, w, 0), "renormalised_to_nan"),
+    (over_its_sum_or_0, lambda w, m: w * m, "renormalised_after"),
+    (over_its_sum_or_0, lambda w, m: np.where(m, w, 0), "renormalised_after"),
+]
+
+
+def chance(logits, tokens):
+    """p of each token that came."""
+    p = softmax(np.asarray(logits, dtype=float)[:-1])
+    return p[np.arange(len(p)), np.asarray(tokens)[1:]]
+
+
+def kept_away(keep, name):
+    return ("next_token_losses", lambda logits, tokens: -np.log(keep(chance(logits, tokens))), name)
+
+
+def leaves_changes_in(sizes, start=1):
+    """`q2 = q` where a copy was meant."""
+
+    def no_copy(attention, T, d, rng):
+        q, k, v = (rng.normal(size=(T, d)) for _ in range(3))
+        before = attention(q, k, v)
+        for t, size in itertools.product(range(start, T), sizes):
+            q2, k2, v2 = q, k, v
+            for x in (q2, k2, v2):
+                x[t:] = size * rng.normal(size=(T - t, d))
+            if not np.allclose(attention(q2, k2, v2)[:t], before[:t]):
+                return True
+        return False
+
+    return no_copy
+
+
+def compares_with_itself(attention, T, d, rng):
+    q, k, v = (rng.normal(size=(T, d)) for _ in range(3))
+    for t in range(1, T):
+        q2, k2, v2 = q, k, v
+        q2[t:] = k2[t:] = v2[t:] = 100 * rng.normal(size=(T - t, d))
+        if not np.allclose(attention(q2, k2, v2)[:t], attention(q, k, v)[:t]):
+            return True
+    return False
+
+
+def turns_to_the_past(replaced):
+    def past(attention, T, d, rng):
+        base = rng.normal(size=(3, T, d))
+        before = attention(*base.copy())
+        for t in range(1, T):
+            other = base.copy()
+            other[:, replaced(t)] = 10 * rng.normal(size=other[:, replaced(t)].shape)
+            if not np.allclose(attention(*other)[t:], before[t:]):
+                return True
+        return False
+
+    return past
+
+
+def has_its_own(attention, T, d, rng):
+    q, k, v = rng.normal(size=(3, T, d))
+    own = torch.nn.functional.scaled_dot_product_attention(
+        *(torch.as_tensor(x) for x in (q, k, v)), is_causal=True
+    )
+    return not np.allclose(attention(q, k, v), own.numpy())
+
+
+def shifts_right_only(T, S=None):
+    S = T if S is None else S
+    return np.arange(S) <= np.arange(T)[:, None] + max(0, S - T)
+
+
+def sliced_window(T, window, S=None):
+    S = T if S is None else S
+    mask = np.zeros((T, S), dtype=bool)
+    for i in range(T):
+        at = i + S - T
+        mask[i, at + 1 - window : at + 1] = True
+    return mask
+
+
+def looks_ahead(T, window, S=None):
+    S = T if S is None else S
+    return np.triu(np.ones((T, S), bool), S - T) & ~np.triu(np.ones((T, S), bool), S - T + window)
+
+
+def only_then(change):
+    """A masked softmax that does nothing without a mask."""
+    return lambda scores, mask=None: softmax(scores) if mask is None else change(scores, mask)
+
+
+def exponentials_times_mask(scores, mask):
+    e = np.exp(scores - np.max(scores, axis=-1, keepdims=True)) * np.asarray(mask)
+    return e / e.sum(-1, keepdims=True)
+
+
+def maximum_of_all(scores, mask):
+    e = np.exp(np.where(mask, scores, -np.inf) - np.max(scores, axis=-1, keepdims=True))
+    return e / np.where(e.sum(-1, keepdims=True) == 0, 1, e.sum(-1, keepdims=True))
+
+
+def values_kept(keep):
+    def attention(q, k, v, mask=None, scale=None):
+        w = right.masked_attention(q, k, v, mask, scale)[1]
+        v = np.asarray(v) if mask is None else np.where(keep(np.atleast_2d(mask))[..., None], v, 0)
+        return w @ v, w
+
+    return attention
+
+
+def one_row_many_times(q, k, v):
+    out, weights = zipped_loops(q, k, v)
+    table = [[0.0] * len(q)] * len(q)
+    for i in range(len(q)):
+        table[i][: i + 1] = weights[i][: i + 1]
+    return out, table
+
+
+def returns_in_the_loop(attention, T, d, rng):
+    q, k, v = rng.normal(size=(3, T, d))
+    before = attention(q.copy(), k.copy(), v.copy())
+    for t in range(1, T):
+        q[t:], k[t:], v[t:] = 100 * rng.normal(size=(3, T - t, d))
+        return not np.allclose(attention(q, k, v)[:t], before[:t])
+
+
+def returns_in_the_padding_loop(attention, T, d, rng):
+    for size in (1, 100, np.nan):
+        return plain_padding_test(of_all_kinds, sizes=[size])(attention, T, d, rng)
+
+
 LIKE = [
+    ("causal_mask", shifts_right_only, "shifted_right_only"),
+    ("sliding_window_mask", sliced_window, "window_from_the_end"),
+    ("sliding_window_mask", looks_ahead, "window_ahead"),
+    ("combine_masks", lambda *masks: sum(1 * m for m in masks if m is not None), "added_up"),
+    ("masked_softmax", only_then(exponentials_times_mask), "renormalised_to_nan"),
+    ("masked_softmax", only_then(maximum_of_all), "renormalised_after"),
+    (
+        "masked_softmax",
+        only_then(lambda s, m: softmax(s - 1e9 * (1 - np.asarray(m)))),
+        "adds_a_billion",
+    ),
+    (
+        "masked_softmax",
+        only_then(lambda s, m: softmax(np.where(m, s, -1e6))),
+        "fills_with_a_billion",
+    ),
+    ("masked_attention", values_kept(lambda m: m.all(axis=-2)), "clears_what_some_read"),
+    ("masked_attention", values_kept(lambda m: m.any(axis=-1)), "asks_the_queries"),
+    ("causal_attention_loops", one_row_many_times, "loop_shares_weights"),
+    ("next_token_losses", lambda z, y: 1 - chance(z, y), "one_minus_p"),
+    ("leaks_future", returns_in_the_loop, "first_row_only"),
+    ("padding_is_ignored", returns_in_the_padding_loop, "ordinary_numbers_only"),
+    (
+        "padding_is_ignored",
+        plain_padding_test(of_all_kinds, moved=lambda a, b: np.isnan(a).any()),
+        "looks_for_nan_only",
+    ),
+    ("causal_mask", or_causal, "zero_keys_taken_for_none"),
+    ("sliding_window_mask", or_window, "no_keys_taken_for_none"),
+    ("masked_attention", blind_values, "nan_replaced_in_values"),
+    ("masked_attention", blind_output, "nan_replaced_in_output"),
+    ("masked_attention", two_axes_only, "needs_two_axes"),
+    ("causal_attention_loops", array_loops, "returns_arrays"),
+    ("causal_attention_loops", rows_of_arrays, "returns_arrays"),
+    ("causal_attention_loops", numpy_exp_loops, "numpy_numbers"),
+    ("masked_softmax", even_rows, "even_where_zero"),
+    ("masked_attention", attending(even_rows), "attention_even_where_empty"),
+    *(("masked_softmax", after_and(f, pick), name) for f, pick, name in LATE),
+    *(
+        ("masked_attention", attending(after_and(f, pick)), f"attention_{name}")
+        for f, pick, name in LATE
+    ),
+    *(
+        kept_away(lambda p, small=10.0**-n: p + small, f"small_number_added_1e_{n}")
+        for n in (4, 6, 8, 9, 10, 12, 15)
+    ),
+    *(
+        kept_away(lambda p, small=10.0**-n: np.clip(p, small, 1), f"small_number_added_1e_{n}")
+        for n in (10, 12, 15)
+    ),
+    kept_away(lambda p: p, "log_of_nothing"),
+    *(
+        ("leaks_future", plain_leak_test(atol=a, rtol=r), "leak_too_tolerant")
+        for a, r in TOO_WIDE[:3]
+    ),
+    *(
+        (
+            "padding_is_ignored",
+            plain_padding_test(of_all_kinds, atol=a, rtol=r),
+            "padding_too_tolerant",
+        )
+        for a, r in TOO_WIDE[:3]
+    ),
+    ("leaks_future", leaves_changes_in([1, 100]), "changes_stay"),
+    ("leaks_future", leaves_changes_in([5]), "changes_stay"),
+    ("leaks_future", leaves_changes_in([1, 100], start=2), "changes_stay"),
+    ("leaks_future", compares_with_itself, "never_leaks"),
+    ("leaks_future", turns_to_the_past(lambda t: slice(t)), "changes_the_past"),
+    ("leaks_future", turns_to_the_past(lambda t: slice(t - 1, t)), "changes_the_past"),
+    ("leaks_future", has_its_own, "compares_with_its_own"),
+    ("padding_is_ignored", plain_padding_test(of_all_kinds, sizes=[1, 100]), "no_nan_tried"),
+    ("padding_is_ignored", plain_padding_test(of_all_kinds, sizes=[1, np.nan]), "no_large_padding"),
+    ("padding_is_ignored", plain_padding_test(of_all_kinds, sizes=[np.nan]), "no_large_padding"),
+    *(
+        ("padding_is_ignored", plain_padding_test(of_all_kinds, moved=moved), "blind_to_nan")
+        for moved in (
+            lambda a, b: (abs(a - b) > 1e-6).any(),
+            lambda a, b: np.abs(a - b).max() > 1e-6,
+        )
+    ),
+    *(
+        ("padding_is_ignored", plain_padding_test(lengths), "no_padding_behind")
+        for lengths in (lambda T: [T, 0], lambda T: [0, T, T], lambda T: [0, T, 0])
+    ),
+    ("padding_is_ignored", plain_padding_test(lambda T: [T]), "always_ignored"),
     ("causal_mask", triu_causal, "turned_round"),
     ("causal_mask", column_slip, "leaves_itself_out"),
     ("causal_mask", float_triangle, "numbers_for_booleans"),
@@ -484,9 +951,9 @@ def test_the_reference_knows_every_specimen(exercise_id, seed):
     cases = exercise.cases(seed)
     sound = [LABELS[case.args[0].source][0] for case in cases]
     for case, answer in zip(cases, collect(cases, exercise.reference), strict=True):
-        label, what = LABELS[case.args[0].source]
+        label, what, *_ = LABELS[case.args[0].source]
         assert answer.value is (label if exercise_id == "padding_is_ignored" else not label), what
-    assert len(cases) == {"leaks_future": 28, "padding_is_ignored": 26}[exercise_id]
+    assert len(cases) == {"leaks_future": 30, "padding_is_ignored": 30}[exercise_id]
     assert 2 * sum(sound) == len(sound)
 
 
@@ -566,6 +1033,210 @@ def test_too_weak_and_too_strict_are_told_apart_in_words():
     strict = judge("leaks_future", hates_zeros)
     assert strict.mistake == "too_strict" and "returns zeros" in strict.message
     assert weak.score == strict.score == 0
+    assert weak.message.startswith("Too weak: ") and "Of 30 it judges" in weak.message
+
+
+def test_what_is_said_of_a_test_belongs_to_what_it_misjudges():
+    """Every position was tried, so nothing is said of positions; plain attention is named first."""
+
+    def sums_of_small_numbers(attention, T, d, rng):
+        base = rng.normal(size=(3, T, d))
+        before = attention(*base.copy())
+        for t in range(1, T):
+            other = base.copy()
+            other[:, t:] = rng.normal(size=(3, T - t, d))
+            if abs(attention(*other)[:t].sum() - before[:t].sum()) > 1e-6:
+                return True
+        return False
+
+    missed = judge("leaks_future", sums_of_small_numbers)
+    assert missed.mistake == "too_weak" and "Of 30 it judges 28 rightly" in missed.message
+    assert "position" not in missed.message and "large numbers" in missed.message
+
+    def turns_down(what):
+        return lambda attention, T, d, rng: (
+            any(
+                np.allclose(attention(*x), f(*x))
+                for x in [rng.normal(size=(3, T, d))]
+                for f in what
+            )
+            or right.leaks_future(attention, T, d, rng)
+        )
+
+    strict = judge("leaks_future", turns_down([leaks.rounds_by_all, leaks.reads_the_past]))
+    assert strict.mistake == "too_strict" and "is plain causal attention" in strict.message
+    strict = judge("leaks_future", turns_down([leaks.counts_the_tokens]))
+    assert strict.mistake == "too_strict" and "Keep T tokens" in strict.message
+
+
+# A batch as the chapter asks for: lengths of 0, 1 and T among others, in any order.
+BATCHES = [(0, 1, 9), (0, 1, 4, 8, 9), (0, 0, 1, 1, 9, 9), tuple(range(10)), (1, 9)]
+MIX_UPS = (
+    padding.takes_anothers_length,
+    padding.goes_by_the_longest,
+    padding.reads_the_others_padding,
+)
+
+
+def _orders(lengths):
+    """All orders of a few; of many, rising, falling, every turn of them and some at random."""
+    if len(lengths) <= 5:
+        return list(itertools.permutations(lengths))
+    rng = np.random.default_rng(0)
+    turns = [lengths[i:] + lengths[:i] for i in range(len(lengths))]
+    return [*turns, *(turn[::-1] for turn in turns), *(rng.permutation(lengths) for _ in range(30))]
+
+
+def _finds(f, lengths, atol=1e-4):
+    test = plain_padding_test(lambda T: lengths, sizes=[1, 100, np.nan], atol=atol)
+    return not test(f, 9, 3, np.random.default_rng(sum(n * 10**i for i, n in enumerate(lengths))))
+
+
+@pytest.mark.parametrize("f", padding.LEAKY, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("lengths", BATCHES, ids=str)
+def test_every_batch_that_the_chapter_asks_for_shows_every_leak(f, lengths):
+    with np.errstate(all="ignore"):
+        missed = [order for order in _orders(lengths) if not _finds(f, [int(n) for n in order])]
+    assert not missed
+
+
+@pytest.mark.parametrize("f", MIX_UPS, ids=lambda f: f.__name__)
+def test_any_two_different_lengths_show_a_mix_up(f):
+    batches = [(2, 3, 9), (3, 8), (0, 2, 5), (4, 4, 5), (1, 1, 1, 2), (0, 0, 7, 8)]
+    with np.errstate(all="ignore"):
+        missed = [order for b in batches for order in _orders(b) if not _finds(f, list(order))]
+    assert not missed
+
+
+@pytest.mark.parametrize(("atol", "rtol"), TOO_WIDE)
+def test_a_tolerance_of_a_hundredth_is_too_wide(atol, rtol):
+    for seed in range(3):
+        leak = judge("leaks_future", plain_leak_test(atol=atol, rtol=rtol), seed)
+        pad = judge(
+            "padding_is_ignored", plain_padding_test(of_all_kinds, atol=atol, rtol=rtol), seed
+        )
+        for verdict in (leak, pad):
+            assert not verdict.passed and "tolerance" in verdict.message
+
+
+def test_means_hide_leaks():
+    def by_mean(attention, T, d, rng):
+        base = rng.normal(size=(3, T, d))
+        before = attention(*base.copy())
+        for t, size in itertools.product(range(1, T), (1, 100)):
+            other = base.copy()
+            other[:, t:] = size * rng.normal(size=(3, T - t, d))
+            if abs(attention(*other)[:t].sum() - before[:t].sum()) > 1e-6:
+                return True
+        return False
+
+    assert judge("leaks_future", by_mean).mistake == "leak_compares_means"
+    test = plain_padding_test(of_all_kinds, moved=lambda a, b: not abs((a - b).mean()) < 1e-6)
+    assert judge("padding_is_ignored", test).mistake == "padding_compares_means"
+
+
+# ---- what a card says ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exercise_id", [e for e in RIGHT])
+def test_advice_speaks_of_the_answer_and_gives_no_line_away(exercise_id):
+    """Advice is about what came in; what is said where nothing is known holds no line of code."""
+    exercise = find(exercise_id)
+    for mistake in exercise.mistakes:
+        assert re.match(r"Yours? ", mistake.advice), mistake.advice
+    for hint in exercise.hints.values():
+        assert not re.search(r"<=|np\.where\(|np\.arange|&|== |\[:|any\(", hint), hint
+
+
+def brackets_forgotten(T, window, S=None):
+    S = T if S is None else S
+    ago = np.arange(T)[:, None] + S - T - np.arange(S)
+    return ago >= 0 & ago < window
+
+
+def chained(T, window, S=None):
+    S = T if S is None else S
+    return 0 <= np.arange(T)[:, None] + S - T - np.arange(S) < window
+
+
+def joined_by_and(T, window, S=None):
+    S = T if S is None else S
+    ago = np.arange(T)[:, None] + S - T - np.arange(S)
+    return (ago >= 0) and (ago < window)
+
+
+@pytest.mark.parametrize("candidate", [brackets_forgotten, chained, joined_by_and])
+def test_conditions_that_want_one_yes_or_no_are_joined_with_an_ampersand(candidate):
+    message = judge("sliding_window_mask", candidate).message
+    assert all(word in message for word in ("`and`", "brackets", "`&`"))
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "candidate", "words"),
+    [
+        ("causal_mask", lambda T, S: right.causal_mask(T, S), "needs a default"),
+        (
+            "combine_masks",
+            lambda *masks: functools.reduce(np.logical_and, (m for m in masks if m is not None)),
+            "nothing to join",
+        ),
+        ("masked_attention", values_kept(lambda m: m.any(axis=-3)), "fewer axes here"),
+        (
+            "causal_attention_loops",
+            functools.partial(dictionary_loops, past=range),
+            "is something empty that should not be",
+        ),
+        ("padding_mask", lambda lengths, S: np.arange(S) < lengths, "Is a new axis missing"),
+    ],
+)
+def test_an_error_is_explained(exercise_id, candidate, words):
+    message = judge(exercise_id, candidate).message
+    assert words in message and "with :" not in message
+
+
+def test_masks_of_different_shapes_do_not_go_into_one_array():
+    verdict = judge(
+        "combine_masks", lambda *masks: np.all([m for m in masks if m is not None], axis=0)
+    )
+    assert (
+        "Arrays of different shapes" in verdict.message and "masks[1] of shape" in verdict.message
+    )
+
+
+def test_a_remark_says_what_to_do():
+    def as_hinted(*masks):
+        combined = None
+        for mask in masks:
+            if mask is not None:
+                combined = mask if combined is None else combined & mask
+        return combined
+
+    verdict = judge("combine_masks", as_hinted)
+    assert verdict.passed and "np.asarray(mask, dtype=bool)" in verdict.message
+
+
+def _card(exercise_id, candidate):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return judge(exercise_id, candidate)._repr_html_()
+
+
+def test_a_card_shows_masks_as_marks_and_frames_what_differs():
+    card = _card("causal_mask", lambda T, S=None: np.ones((T, T if S is None else S), bool))
+    assert "✓</td>" in card and "·</td>" in card and "1.00" not in card and "−" not in card
+    assert card.count("2px solid;") > 0 and "framed" in card
+
+
+@pytest.mark.parametrize("fill", [np.finfo(float).min, np.inf, -1e9, np.nan])
+def test_a_card_has_short_numbers_and_no_warnings(fill):
+    card = _card("additive_mask", lambda mask, dtype=float: np.where(mask, 0, fill).astype(dtype))
+    cells = re.findall(r">([^<>]*)</td>", card)
+    assert cells and all(len(cell) <= 10 for cell in cells)
+
+
+def test_nested_lists_are_named_by_their_shape():
+    message = judge("causal_attention_loops", lambda q, k, v: (v, v)).message
+    assert "as lists of shape" in message and "items" not in message
 
 
 # ---- one pass and many ------------------------------------------------------------------------------

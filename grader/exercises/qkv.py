@@ -858,8 +858,9 @@ def _judges_the_layer(case, value, wanted):
     if answer == sound:
         return None
     if sound:
-        return Complaint("too_strict", f"too strict: your test rejects a layer that {what}")
-    return Complaint("too_weak", f"too weak: your test accepts a layer that {what}")
+        words = f"too strict: your test rejects a layer that {what}"
+        return Complaint("too_strict", words, alone=True)
+    return Complaint("too_weak", f"too weak: your test accepts a layer that {what}", alone=True)
 
 
 is_permutation_equivariant = Exercise(

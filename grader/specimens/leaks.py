@@ -2,6 +2,8 @@
 
 In SOUND ones no row depends on tokens after its own; in LEAKY ones some row
 does. Each stands alone: a copy of its source runs in the student's process.
+A docstring's second paragraph says what a test lacks that judges it wrongly.
+The first that is judged wrongly is the one named, so plain ones come first.
 """
 
 import numpy as np
@@ -17,7 +19,10 @@ def reads_the_past(q, k, v):
 
 
 def rounds_by_all(q, k, v):
-    """adds a number made of all values and takes it away again: only rounding is left"""
+    """adds a number made of all values and takes it away again: only rounding is left
+
+    Allow for rounding: np.allclose instead of equality.
+    """
     shift = 1000.0 * np.sin(v).sum()
     return np.cumsum(v, axis=0) + shift - shift
 
@@ -45,7 +50,10 @@ def prefers_the_near(q, k, v):
 
 
 def leaves_itself_out(q, k, v):
-    """reads only tokens before its own, and gives row 0 zeros"""
+    """reads only tokens before its own, and gives row 0 zeros
+
+    Do its zeros look like a leak? Compare two outputs of one attention, and nothing else.
+    """
     out = np.zeros_like(v)
     for i in range(1, len(q)):
         s = k[:i] @ q[i]
@@ -68,7 +76,10 @@ def sharpens_with_time(q, k, v):
 
 
 def counts_the_tokens(q, k, v):
-    """divides by the number of tokens, which is no token's content"""
+    """divides by the number of tokens, which is no token's content
+
+    Keep T tokens, and change what stands in them.
+    """
     return np.cumsum(v, axis=0) / len(v)
 
 
@@ -97,8 +108,19 @@ def forgets_slowly(q, k, v):
     return out
 
 
+def lags_behind(q, k, v):
+    """makes each row of the tokens before its own, and of nothing else
+
+    Compare the rows before the change only, and change copies: in `q2 = q` both are one array.
+    """
+    return np.cumsum(np.vstack([np.zeros_like(v[:1]), np.tanh(q * k)[:-1] + v[:-1]]), axis=0)
+
+
 def says_nothing(q, k, v):
-    """returns zeros"""
+    """returns zeros
+
+    Rows that do not move are no leak: compare two outputs of one attention, and nothing else.
+    """
     return np.zeros_like(v)
 
 
@@ -120,7 +142,10 @@ def reads_everything(q, k, v):
 
 
 def opens_a_late_row(q, k, v):
-    """leaks in the last row but one only"""
+    """leaks in the last row but one only
+
+    Change tokens at every position, the last one among them, and compare every row before it.
+    """
     m = np.tri(len(q), dtype=bool)
     m[-2, -1] = True
     s = np.where(m, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
@@ -129,7 +154,10 @@ def opens_a_late_row(q, k, v):
 
 
 def opens_the_first_row(q, k, v):
-    """leaks in row 0 only, which reads everything"""
+    """leaks in row 0 only, which reads everything
+
+    Compare row 0 as well.
+    """
     m = np.tri(len(q), dtype=bool)
     m[0] = True
     s = np.where(m, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
@@ -138,7 +166,10 @@ def opens_the_first_row(q, k, v):
 
 
 def opens_one_pair(q, k, v):
-    """leaks from one token to one other only, from token 3 into row 2"""
+    """leaks from one token to one other only, from token 3 into row 2
+
+    Go through all positions, with all later tokens changed and all earlier rows compared.
+    """
     m = np.tri(len(q), dtype=bool)
     m[2, 3] = True
     s = np.where(m, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
@@ -147,7 +178,10 @@ def opens_one_pair(q, k, v):
 
 
 def reads_across_eight(q, k, v):
-    """leaks only in inputs of more than 8 tokens"""
+    """leaks only in inputs of more than 8 tokens
+
+    Use the T that is handed in, so many tokens and no fewer.
+    """
     m = np.tri(len(q), k=int(len(q) > 8), dtype=bool)
     s = np.where(m, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
     w = np.exp(s - s.max(axis=1, keepdims=True))
@@ -155,21 +189,30 @@ def reads_across_eight(q, k, v):
 
 
 def centres_its_keys(q, k, v):
-    """leaks through the keys alone: it divides them by their spread over all tokens"""
+    """leaks through the keys alone: it divides them by their spread over all tokens
+
+    Change later keys as well.
+    """
     s = np.where(np.tri(len(q), dtype=bool), q @ (k / (1.0 + k.std(axis=0))).T, -np.inf)
     w = np.exp(s - s.max(axis=1, keepdims=True))
     return w / w.sum(axis=1, keepdims=True) @ v
 
 
 def centres_its_values(q, k, v):
-    """leaks through the values alone: it subtracts their mean over all tokens"""
+    """leaks through the values alone: it subtracts their mean over all tokens
+
+    Change later values as well.
+    """
     s = np.where(np.tri(len(q), dtype=bool), q @ k.T, -np.inf)
     w = np.exp(s - s.max(axis=1, keepdims=True))
     return w / w.sum(axis=1, keepdims=True) @ (v - v.mean(axis=0))
 
 
 def centres_its_queries(q, k, v):
-    """leaks through the queries alone: it subtracts their mean over all tokens"""
+    """leaks through the queries alone: it subtracts their mean over all tokens
+
+    Change later queries as well.
+    """
     s = np.where(np.tri(len(q), dtype=bool), (q - q.mean(axis=0)) @ k.T, -np.inf)
     w = np.exp(s - s.max(axis=1, keepdims=True))
     return w / w.sum(axis=1, keepdims=True) @ v
@@ -183,7 +226,10 @@ def shares_each_key(q, k, v):
 
 
 def obeys_loud_keys(q, k, v):
-    """leaks only where a later score is large, above 12"""
+    """leaks only where a later score is large, above 12
+
+    Try large numbers as well: a hundred times as large will do.
+    """
     s = q @ k.T
     s = np.where(np.tri(len(q), dtype=bool) | (s > 12.0), s, -np.inf)
     w = np.exp(s - s.max(axis=1, keepdims=True))
@@ -197,12 +243,26 @@ def divides_by_all(q, k, v):
     return w / w.sum(axis=1, keepdims=True) * np.tri(len(q)) @ v
 
 
-def adds_a_thousandth(q, k, v):
-    """gives the next token a weight of a thousandth"""
-    s = np.where(np.tri(len(q), dtype=bool), q @ k.T, -np.inf)
-    w = np.exp(s - s.max(axis=1, keepdims=True))
-    w = w / w.sum(axis=1, keepdims=True) + 0.001 * np.eye(len(q), k=1)
-    return w @ v
+def hears_a_whisper(q, k, v):
+    """moves by a few thousandths with the token after its own, however large its numbers are
+
+    Is your tolerance too wide? Rounding is far smaller than a thousandth.
+    """
+    out = 2.0 + np.tanh(np.cumsum(v, axis=0))
+    out[:-1] += 0.003 * np.sin(q + k + v)[1:]
+    return out
+
+
+def gives_and_takes(q, k, v):
+    """moves one column by as much as another the other way, so that their mean stays
+
+    Compare every number, not a mean or a sum of them.
+    """
+    out = np.cumsum(v, axis=0)
+    moved = np.tanh(q + k + v)[1:, 0]
+    out[:-1, 0] += moved
+    out[:-1, 1] -= moved
+    return out
 
 
 def multiplies_its_scores(q, k, v):
@@ -226,9 +286,11 @@ SOUND = (
     reads_itself,
     takes_the_best,
     forgets_slowly,
+    lags_behind,
     says_nothing,
 )
 LEAKY = (
+    hears_a_whisper,
     peeks_one_ahead,
     reads_everything,
     opens_a_late_row,
@@ -241,6 +303,6 @@ LEAKY = (
     shares_each_key,
     obeys_loud_keys,
     divides_by_all,
-    adds_a_thousandth,
+    gives_and_takes,
     multiplies_its_scores,
 )
