@@ -247,7 +247,7 @@ def combine_masks(*masks):
 r"""
 <details><summary>Hint 1: the idea</summary>Begin with nothing, that is None, and join each mask with what there is so far.</details>
 <details><summary>Hint 2: the shape</summary><code>&amp;</code> broadcasts: <code>(T, S) &amp; (B, 1, S)</code> is <code>(B, T, S)</code>. Nothing needs to be repeated by hand.</details>
-<details><summary>Hint 3: almost the line</summary>In a loop over the masks, skip None; then <code>combined = mask if combined is None else ...</code>.</details>
+<details><summary>Hint 3: almost the line</summary>In a loop over the masks, skip None; <code>mask = np.asarray(mask, dtype=bool)</code>, then <code>combined = mask if combined is None else ...</code>.</details>
 """
 
 # %% test="combine_masks" points=1
@@ -477,7 +477,7 @@ The matrix form is short, and hides what happens. Once, write it out: no arrays,
 
 `q (T, d_k), k (T, d_k), v (T, d_v) -> out (T, d_v), weights (T, T)`, all of them lists of lists
 
-One head, `T = S`, scores divided by $\sqrt{d_k}$. Import nothing but `math`. A row of weights has `T` entries, with 0.0 for the tokens that are not read.
+One head, `T = S`, scores divided by $\sqrt{d_k}$. Import nothing but `math`; the numbers are Python's own, the results lists and no arrays. A row of weights has `T` entries, with 0.0 for the tokens that are not read.
 """
 
 
@@ -549,7 +549,7 @@ You have an attention function that somebody else wrote. It says that it is caus
 
 `attention(q, k, v)` takes three `(T, d)` arrays and returns one. Row `i` may depend on tokens 0 to `i`: on their queries, keys and values. You choose the inputs; draw them with `rng`.
 
-Your test is tried on 28 functions and counts only if it judges all of them rightly. Some leak at one position only, or through the queries alone, or by a thousandth, or only where a later score is large (numbers a hundred times as large will do). Some are sound and look odd: they use the number of tokens, or differ in the last digits. So keep `T` tokens throughout, allow for rounding, and use finite numbers: plain causal attention multiplies later values by 0, and a NaN would come through that without any mistake in the mask.
+Your test is tried on 30 functions and counts only if it judges all of them rightly. Some leak at one position only, or through the queries alone, or by a few thousandths, or only where a later score is large (numbers a hundred times as large will do). Some are sound and look odd: they use the number of tokens, or differ in the last digits. So keep `T` tokens throughout, compare every number (a mean may stay while numbers move), allow for rounding, and use finite numbers: plain causal attention multiplies later values by 0, and a NaN would come through that without any mistake in the mask.
 """
 
 
@@ -645,7 +645,7 @@ The same idea, for padding: change what should not matter, and see whether anyth
 
 `attention(q, k, v, lengths)` takes arrays `(B, T, d)` and lengths `(B,)`, and returns one array. You choose `B`, the lengths and the inputs. Influence means any: a number that changes, or a NaN that comes through. What stands in the rows *beyond* a length does not matter, NaN neither. `T`, the number of slots, is no key and no value: keep it.
 
-26 functions, and again all must be judged rightly. Some mix up the lengths of a batch, or go by the longest; some read one padded slot, the first or the last; some hide padding only in sequences of two tokens or more; some are moved by NaN alone, others by large numbers alone. So: several sequences in one batch, of different lengths, 0, 1 and `T` among them; every padded slot replaced; numbers, large numbers and NaN.
+30 functions, and again all must be judged rightly. Some mix up the lengths of a batch, or go by the longest; some read one padded slot, the first or the last; some hide padding only in sequences of two tokens or more; some are moved by NaN alone, others by large numbers alone, some by a few thousandths. So: several sequences in one batch, of different lengths, 0, 1 and `T` among them; every padded slot replaced; numbers, large numbers and NaN. (Compare with `np.allclose`: `NaN > x` is False, so a comparison by `>` never sees a NaN.)
 """
 
 

@@ -836,11 +836,6 @@ LIKE = [
         plain_padding_test(of_all_kinds, moved=lambda a, b: np.isnan(a).any()),
         "looks_for_nan_only",
     ),
-    ("causal_mask", or_causal, "zero_keys_taken_for_none"),
-    ("sliding_window_mask", or_window, "no_keys_taken_for_none"),
-    ("masked_attention", blind_values, "nan_replaced_in_values"),
-    ("masked_attention", blind_output, "nan_replaced_in_output"),
-    ("masked_attention", two_axes_only, "needs_two_axes"),
     ("causal_attention_loops", array_loops, "returns_arrays"),
     ("causal_attention_loops", rows_of_arrays, "returns_arrays"),
     ("causal_attention_loops", numpy_exp_loops, "numpy_numbers"),
@@ -1213,6 +1208,22 @@ def test_a_remark_says_what_to_do():
 
     verdict = judge("combine_masks", as_hinted)
     assert verdict.passed and "np.asarray(mask, dtype=bool)" in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("exercise_id", "candidate", "words"),
+    [
+        ("causal_mask", or_causal, "`S is None`"),
+        ("sliding_window_mask", or_window, "`S is None`"),
+        ("masked_attention", blind_values, "A NaN that is read"),
+        ("masked_attention", blind_output, "A NaN that is read"),
+        ("masked_attention", two_axes_only, "np.atleast_2d"),
+    ],
+)
+def test_what_no_text_asks_for_is_remarked_and_costs_nothing(exercise_id, candidate, words):
+    for hidden in (False, True):
+        verdict = judge(exercise_id, candidate, seed=2, hidden=hidden)
+        assert verdict.passed and words in verdict.message
 
 
 def _card(exercise_id, candidate):

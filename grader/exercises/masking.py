@@ -76,7 +76,7 @@ def _causal_cases(rng):
     yield call("no keys", 4, 0)
 
 
-NO_KEYS = "Yours takes S=0 for no S at all, since 0 is false to Python: ask `S is None`."
+NO_KEYS = "With S=0 it did something else, since 0 is false to Python: ask `S is None` to be safe."
 
 causal_mask = Exercise(
     "causal_mask",
@@ -89,8 +89,8 @@ causal_mask = Exercise(
         "more keys than queries": "The last query stands at the last key. Where does the first one stand?",
         "fewer keys than queries": "The first T - S queries stand before all keys, so their rows are all False.",
         "one query": "A single query is the last one: it reads every key.",
-        "no keys": "0 is a number of keys like others: the mask has no columns then.",
     },
+    remarks={"no keys": NO_KEYS},
 )
 _common_mask_mistakes(causal_mask, right.causal_mask)
 
@@ -122,7 +122,6 @@ _mistakes(
     lambda candidate: candidate,
     ("square_always", "Yours does not use S: the mask has a column for every key.", lambda T, S=None: right.causal_mask(T)),
     ("rows_are_keys", "Yours has the keys in its rows: it is (T, S), a row for each query.", lambda T, S=None: np.ascontiguousarray(right.causal_mask(T, S).T)),
-    ("zero_keys_taken_for_none", NO_KEYS, lambda T, S=None: right.causal_mask(T, S or T)),
 )  # fmt: skip
 
 
@@ -207,8 +206,8 @@ sliding_window_mask = Exercise(
         "window as wide as the text": "A window that never bites leaves the causal mask.",
         "more keys than queries": "The last query stands at the last key, as in causal_mask.",
         "fewer keys than queries": "The first T - S queries stand before all keys.",
-        "no keys": "0 is a number of keys like others: the mask has no columns then.",
     },
+    remarks={"no keys": NO_KEYS},
 )
 _common_mask_mistakes(sliding_window_mask, right.sliding_window_mask)
 _mistakes(
@@ -229,7 +228,6 @@ _mistakes(
     sliding_window_mask,
     lambda candidate: candidate,
     ("window_square_always", "Yours does not use S: the mask has a column for every key.", lambda T, window, S=None: right.sliding_window_mask(T, window)),
-    ("no_keys_taken_for_none", NO_KEYS, lambda T, window, S=None: right.sliding_window_mask(T, window, S or T)),
 )  # fmt: skip
 
 
@@ -789,10 +787,14 @@ masked_attention = Exercise(
         "large scores where nobody reads": "The mask has to be there before the softmax: a large forbidden score leaves nothing for the others.",
         "low scores beside forbidden ones": "No finite number is low enough for a forbidden score.",
         "NaN and inf where nobody reads": "0 times NaN is NaN: which values does no query read, and what may stand in their place?",
-        "NaN where all read": "A NaN that is read is read: hide only what no query may read.",
-        "one row of a mask for all queries": "A mask of shape (S,) broadcasts against the scores, too: np.atleast_2d gives it an axis for the queries.",
     },
-    remarks={"zeros and ones": NUMBERS, "nested lists": LISTS, "integers": INTEGERS},
+    remarks={
+        "NaN where all read": "A NaN that is read came out as a number: hide only what no query may read, and a fault elsewhere stays in sight.",
+        "one row of a mask for all queries": "A mask of shape (S,) broadcasts against the scores, too: np.atleast_2d gives it an axis for the queries.",
+        "zeros and ones": NUMBERS,
+        "nested lists": LISTS,
+        "integers": INTEGERS,
+    },
     results=("out", "weights"),
 )
 
@@ -858,14 +860,11 @@ _mistakes(
     _spoiled,
     ("zero_times_nan", "Your weights are right, but they multiply all values, and 0 times NaN is NaN: put zeros for values that no query may read.", lambda out, w, v, m: (w @ v, w)),
     ("nan_replaced_at_the_end", "Yours replaces NaN in the output, when it is too late: a row that met it in a forbidden key only is lost.", lambda out, w, v, m: (np.nan_to_num(w @ v, posinf=0, neginf=0), w)),
-    ("nan_replaced_in_values", "Yours replaces every NaN among the values, also one that is read and should be seen: put zeros only where no query may read.", lambda out, w, v, m: (w @ np.nan_to_num(v, posinf=0, neginf=0), w)),
-    ("nan_replaced_in_output", "Yours replaces every NaN of the output, also one that came from a value that is read and should be seen.", lambda out, w, v, m: (np.nan_to_num(out, posinf=0, neginf=0), w)),
     ("mean_where_empty", "Yours gives an empty row the mean of all values: its output should be 0.", lambda out, w, v, m: (np.where(w.sum(-1, keepdims=True) == 0, v.mean(axis=-2, keepdims=True), out), w)),
     ("swapped_results", "Yours returns the two results swapped: out first, then weights.", lambda out, w, v, m: (w, out)),
     ("returns_out_only", "Yours returns the output only: return the pair (out, weights).", lambda out, w, v, m: out),
     ("clears_what_some_read", "Yours clears values that some query reads: clear only those that no query may read.", _values_where(lambda m: np.atleast_2d(m).all(axis=-2)[..., None])),
     ("asks_the_queries", "Yours asks which queries read something, along the keys: asked for is which keys are read, axis=-2.", _values_where(lambda m: m.any(axis=-1)[..., None])),
-    ("needs_two_axes", "Yours asks a mask of shape (S,) for an axis that it lacks: np.atleast_2d(mask) gives it one for the queries.", _values_where(lambda m: m.any(axis=-2)[..., None])),
 )  # fmt: skip
 
 
