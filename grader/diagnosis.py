@@ -56,7 +56,8 @@ def _trace_words(exercise, outcome):
         return (
             "changes_inputs",
             f"The values are right, but the call changes its caller's {names}. "
-            "Work on a copy: `x = x - m` makes a new array, `x -= m` writes into the old one.",
+            "Work on a copy: `x = x - m` makes a new array, `x -= m` and `x[...] = 0` write into "
+            "the old one.",
             None,
         )
     drawn = "something is kept from one call to the next, or drawn at random."

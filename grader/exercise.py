@@ -39,6 +39,16 @@ class Law:
 
 
 @dataclass(frozen=True)
+class Together:
+    """What holds for the right answers of a whole group: `holds(cases, values) -> bool`."""
+
+    group: str
+    name: str
+    advice: str
+    holds: Callable[[list, list], bool]
+
+
+@dataclass(frozen=True)
 class Complaint:
     """Why `accept` turns an answer down. One with a name holds no number of a hidden case.
 
@@ -66,8 +76,7 @@ class Exercise:
     `form(case, value)` is asked of a value that is right, before it is made an array:
     it returns None or a Complaint.
     Where several cases of a group fail, the one of least `rank(case)` is named.
-    `differ` names groups that draw from generators unlike each other, so that no
-    two answers may be the same, and has the Complaint for when they are.
+    `together` has what holds for all answers of a group, asked where each passes.
     `order` names the groups first where the cases are shuffled; with
     `all_or_nothing` there is no partial credit. `within` says how close an
     answer must come, where it is not the usual.
@@ -85,7 +94,7 @@ class Exercise:
     accept: Callable | None = None
     form: Callable | None = None
     rank: Callable | None = None
-    differ: dict = field(default_factory=dict)
+    together: tuple = ()
     within: Within = USUAL
     order: tuple = ()
     all_or_nothing: bool = False

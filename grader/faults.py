@@ -60,7 +60,7 @@ def _status_fault(exercise, answer):
 
 def _unwritten(exercise, raiser):
     if raiser != exercise.id and raiser in exercises.all_exercises():
-        return Fault("calls_unwritten", f"{raiser}, which this calls, is not written yet.")
+        return Fault("calls_unwritten", f"It calls {raiser}, which is not written yet.")
     return Fault("not_written", "Not written yet: replace the line that raises.")
 
 
@@ -165,7 +165,8 @@ def _evidence(value, wanted, within):
         return None
     both = (np.asarray(value), np.asarray(wanted))
     kind = bool if all(array.dtype.kind == "b" for array in both) else np.float64
-    value, wanted = (np.atleast_2d(array.astype(kind)) for array in both)
+    # Added to False, -0.0 becomes 0.0 and a boolean stays one.
+    value, wanted = (np.atleast_2d(array.astype(kind) + np.False_) for array in both)
     flat = [m.reshape(-1, *wanted.shape[-2:]) for m in (value, wanted)]
     return next((v, w) for v, w in zip(*flat, strict=True) if not compare.close(v, w, within))
 

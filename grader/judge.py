@@ -10,7 +10,6 @@ from grader.diagnosis import Outcome, diagnose
 from grader.faults import Fault, find_fault
 from utils.cases import Answer
 from utils.check import collect
-from utils.wire import pack
 
 NO_TRACE = "inputs unchanged, same result twice"
 
@@ -108,19 +107,20 @@ def _outcomes(exercise, cases, answers):
     for case, wanted in zip(cases, collect(cases, exercise.reference, watch=False), strict=True):
         answer = by_name.get(case.name, Answer(case.name, "not run"))
         outcomes.append(Outcome(case, answer, wanted, find_fault(exercise, case, answer, wanted)))
-    return [_or_the_same(exercise, outcome, outcomes) for outcome in outcomes]
+    for law in exercise.together:
+        outcomes = _taken_together(law, outcomes)
+    return outcomes
 
 
-def _or_the_same(exercise, outcome, outcomes):
-    """The outcome, with a fault if its answer is another's although the generators differ."""
-    complaint = exercise.differ.get(outcome.case.group)
-    if complaint is None or outcome.fault:
-        return outcome
-    mine = pack(outcome.answer.value)
-    others = (o for o in outcomes if o is not outcome and o.case.group == outcome.case.group)
-    if all(pack(other.answer.value) != mine for other in others):
-        return outcome
-    return replace(outcome, fault=Fault(complaint.name, complaint.sentence))
+def _taken_together(law, outcomes):
+    """The outcomes, with a fault in those of the law's group if they break it together."""
+    group = [o for o in outcomes if o.case.group == law.group]
+    if any(o.fault for o in group):
+        return outcomes
+    if law.holds([o.case for o in group], [o.answer.value for o in group]):
+        return outcomes
+    fault = Fault(law.name, law.advice)
+    return [replace(o, fault=fault) if o in group else o for o in outcomes]
 
 
 # ---- from outcomes to groups, score and words ------------------------------------------------

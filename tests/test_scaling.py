@@ -45,6 +45,29 @@ def spawned_std(d_k, n, rng):
     return (q * k).sum(1).std()
 
 
+def rms_of_signs(d_k, n, rng):
+    """The mean is known to be 0; at d_k = 1 this is the theory to the last digit."""
+    q, k = rng.choice([-1.0, 1.0], (2, n, d_k))
+    return np.sqrt(np.mean(np.sum(q * k, axis=1) ** 2))
+
+
+def looped_entropy(weights):
+    """The axes that the text names, and no others."""
+    weights = np.asarray(weights, dtype=float)
+    if weights.ndim > 2:
+        return np.stack([looped_entropy(w) for w in weights])
+    return np.array(
+        [-sum(x * math.log(x) for x in weights[t] if x > 0) for t in range(len(weights))]
+    )
+
+
+def looped_vjp(weights, upstream):
+    p, g = np.asarray(weights, dtype=float), np.asarray(upstream, dtype=float)
+    if p.ndim > 2:
+        return np.stack([looped_vjp(a, b) for a, b in zip(p, g, strict=True)])
+    return np.array([p[t] * (g[t] - sum(p[t, s] * g[t, s] for s in range(p.shape[1]))) for t in range(len(p))])  # fmt: skip
+
+
 def diagonal_std(d_k, n, rng):
     return np.diag(rng.normal(size=(n, d_k)) @ rng.normal(size=(d_k, n))).std()
 
@@ -186,14 +209,14 @@ def sigmoid_cap(scores, cap):
 
 
 RIGHT = {
-    "score_std": [rademacher_std, uniform_std, looped_std, torch_std, seeded_std, spawned_std, diagonal_std],
-    "row_entropy": [masked_entropy, quiet_entropy, torch_entropy],
+    "score_std": [rademacher_std, uniform_std, looped_std, torch_std, seeded_std, spawned_std, diagonal_std, rms_of_signs],
+    "row_entropy": [looped_entropy, masked_entropy, quiet_entropy, torch_entropy],
     "saturation_curve": [keys_for_each_row, keys_for_each_width, square_maps, spawned_curve],
     "scaled_scores": [einsum_scores, query_scaled_first, listed_scores, float32_scores],
     "scaled_dot_product_attention": [sdpa, own_softmax],
     "last_token_weights": [[0.248, 0.248, 0.503], (0.25, 0.25, 0.5), np.array([0.2483, 0.2483, 0.5035])],
     "last_token_output": [[1.759, 1.0], (1.76, 1), torch.tensor([1.7587, 1.0])],
-    "softmax_vjp": [full_jacobian, einsum_vjp],
+    "softmax_vjp": [looped_vjp, full_jacobian, einsum_vjp],
     "attention_gradients": [autograd, einsum_gradients],
     "qk_norm_scores": [torch_cosine, divided_cosine],
     "soft_cap": [torch_cap, sigmoid_cap],

@@ -6,18 +6,21 @@ import math
 import numpy as np
 
 from grader.compare import Within, conform
-from grader.exercise import Complaint, Exercise, Law, call, value
+from grader.exercise import Complaint, Exercise, Law, Together, call, value
 from utils.reference import scaling as right
 from utils.reference.dictionary_lookup import as_floating, softmax
-from utils.wire import Rng
+from utils.wire import Rng, pack
 
 CHAPTER = "scaling"
+ONE_ROW = "It would also take a single row, of shape (S,), if it counted axes from the end."
 LISTS = "It would also take nested lists if it began with np.asarray."
 
-IGNORES_RNG = Complaint(
+IGNORES_RNG = Together(
+    "draws from rng",
     "ignores_rng",
     "Two generators that give different numbers give the very same result here: draw from `rng`, "
     "and from nothing else.",
+    lambda cases, values: len({pack(value) for value in values}) == len(values),
 )
 
 
@@ -49,7 +52,8 @@ def _named(exercise, name, advice):
 
 def _score_std_cases(rng):
     # n stays so small that the diagonal of all n by n products can be had as well.
-    for d_k, n in ((64, 4000), (int(rng.integers(12, 24)), 4000), (256, 3000)):
+    # Widths of 8 m + 5 and odd n: components of ±1 can never measure sqrt(d_k) to the last digit.
+    for d_k, n in ((61, 3999), (int(rng.choice([13, 21, 29])), 3999), (253, 2999)):
         yield call("wide vectors", d_k, n, _seed(rng))
     for d_k in (1, 2, 3, 1, 2, 3, 1, 2):
         yield call("narrow vectors", d_k, 4000, _seed(rng))
@@ -59,8 +63,8 @@ def _score_std_cases(rng):
 
 def _measures_the_spread(case, value, wanted):
     d_k, n, _ = case.args
-    yours, theory = float(conform(value, np.asarray(1.0))), math.sqrt(d_k)
-    if abs(yours / theory - 1) < 1e-9:
+    yours, theory = float(conform(value, np.asarray(wanted))), math.sqrt(d_k)
+    if case.group == "wide vectors" and abs(yours / theory - 1) < 1e-9:
         words = "this is the square root of d_k itself: measure it, over n pairs drawn from `rng`"
         return Complaint("not_measured", words)
     error = math.sqrt((2 + 6 / d_k) / n) / 2  # of the measured deviation, relative
@@ -75,9 +79,9 @@ score_std = Exercise(
     right.score_std,
     _score_std_cases,
     accept=_measures_the_spread,
-    differ={"draws from rng": IGNORES_RNG},
+    together=(IGNORES_RNG,),
     hints={
-        "wide vectors": "Draw q and k, both (n, d_k); multiply, sum over the last axis, take the standard deviation.",
+        "wide vectors": "Print the shapes on the way: n pairs, one dot product of each, one number in the end.",
         "narrow vectors": "Every pair needs a query and a key of its own.",
     },
 )
@@ -98,7 +102,7 @@ def theory_not_measured(d_k, n, rng):
     return math.sqrt(d_k)
 
 
-@score_std.mistake(IGNORES_RNG.sentence)
+@score_std.mistake(IGNORES_RNG.advice)
 def ignores_rng(d_k, n, rng):
     return right.score_std(d_k, n, np.random.default_rng(0))
 
@@ -209,7 +213,7 @@ row_entropy = Exercise(
         "batch": "Sum over the last axis: it holds the keys, whatever stands in front.",
         "weights of zero": "log 0 is -inf and 0 times it is NaN; a weight of zero contributes 0.",
     },
-    remarks={"nested lists": LISTS},
+    remarks={"a single row": ONE_ROW, "nested lists": LISTS},
 )
 
 
@@ -309,6 +313,8 @@ def _saturation_cases(rng):
     yield call("other numbers of keys", [16, 32], True, _seed(rng), n_keys=20, n=400)
     for _ in range(2):
         yield call("draws from rng", [64], False, _seed(rng))
+    for _ in range(12):
+        yield call("one row", [64], False, _seed(rng), 16, 1)
 
 
 @functools.cache
@@ -343,6 +349,13 @@ def _curve_is_as_expected(case, value, wanted):
     return None
 
 
+def _single_rows_spread(cases, values):
+    """Are single rows as far from the mean as rows are, and not as means of many?"""
+    (mean, sd), _ = _saturation(64, False, 16)
+    gaps = [(float(np.ravel(value[0])[0]) - mean) / sd for value in values]
+    return float(np.mean(np.square(gaps))) ** 0.5 > 0.25
+
+
 saturation_curve = Exercise(
     "saturation_curve",
     CHAPTER,
@@ -350,10 +363,18 @@ saturation_curve = Exercise(
     _saturation_cases,
     builds_on=("row_entropy",),
     accept=_curve_is_as_expected,
-    differ={"draws from rng": IGNORES_RNG},
+    together=(
+        IGNORES_RNG,
+        Together(
+            "one row",
+            "n_not_used",
+            "`n` is not used: with n=1 every point is a single row, and no mean of many.",
+            _single_rows_spread,
+        ),
+    ),
     results=("entropy", "sensitivity"),
     hints={
-        "raw scores": "For every width draw new queries and keys; softmax of the dot products; two means over the rows.",
+        "raw scores": "Follow one width: are its vectors new, do rows of weights sum to 1, and are both numbers means over rows?",
         "scaled scores": "With `scaled`, divide the scores by the square root of that width.",
         "other numbers of keys": "A row has `n_keys` weights, and there are `n` rows to average.",
     },
@@ -412,12 +433,21 @@ def results_swapped(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, rng, n_keys, n)[::-1]
 
 
+@_named(
+    saturation_curve,
+    "n_not_used",
+    "`n` is not used: with n=1 every point is a single row, and no mean of many.",
+)
+def _always_256_rows(widths, scaled, rng, n_keys=64, n=256):
+    return _curve(widths, scaled, rng, n_keys, 256)
+
+
 @saturation_curve.mistake("`n_keys` is not used: there are 64 keys whatever is asked for.")
 def always_64_keys(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, rng, 64, n)
 
 
-@_named(saturation_curve, "ignores_rng", IGNORES_RNG.sentence)
+@_named(saturation_curve, "ignores_rng", IGNORES_RNG.advice)
 def _curve_of_its_own(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, np.random.default_rng(0), n_keys, n)
 
@@ -451,6 +481,8 @@ for _name, _advice, _changes in (
     ("entropy_negative", "The entropy has the wrong sign.", {"entropy": sign_missing}),
     ("squares_averaged", "The squares are averaged over the keys: sum them over the keys first, then take the mean over the rows.", {"sensitivity": lambda p: 1 - np.mean(p**2)}),
     ("entropy_averaged", "The entropy is averaged over the keys: sum over the keys first, then take the mean over the rows.", {"entropy": mean_over_keys}),
+    ("sensitivity_averaged", "The products p (1 - p) are averaged over the keys: sum them over the keys first, then take the mean over the rows.", {"sensitivity": lambda p: np.mean(p * (1 - p))}),
+    ("entropy_of_the_mean", "This is the entropy of the mean row: take each row's entropy first, then the mean.", {"entropy": lambda p: right.row_entropy(p.mean(axis=0))}),
     ("concentration", "The second result is the sum of p^2; the sensitivity is 1 minus it.", {"sensitivity": lambda p: np.sum(p**2, axis=-1)}),
     ("room_above_the_largest", "The second result is 1 minus the largest weight; the sensitivity is 1 - sum p^2.", {"sensitivity": lambda p: 1 - p.max(-1)}),
     ("sums_over_rows", "The rows are added up: wanted are means over the rows.", {"mean": np.sum}),
@@ -771,7 +803,7 @@ for _name, _wrong, _advice in (
 last_token_output.wrong_value(
     "rounded_too_early",
     np.array([1.75, 1.0]),
-    "Nearly: you rounded too early, or shared the scores without exponentials. Keep three decimals of each weight until the last step.",
+    "Nearly: you rounded too early, or shared the scores without exponentials. Keep all digits of the weights until the last step.",
 )
 last_token_output.wrong_value(
     "averages_the_keys",
@@ -811,12 +843,11 @@ softmax_vjp = Exercise(
         ),
     ),
     hints={
-        "one map": "p times (upstream minus the row's sum of p times upstream).",
+        "one map": "Raising one score takes weight from all others: is that in it, weighed by p, row by row?",
         "batch": "The inner sum runs over the last axis, with keepdims=True.",
         "certain rows": "Where one weight is 1, nothing moves: the gradient is 0.",
-        "a single row": "Use axis=-1, which a single row has too.",
     },
-    remarks={"nested lists": LISTS},
+    remarks={"a single row": ONE_ROW, "nested lists": LISTS},
 )
 
 
@@ -939,7 +970,7 @@ def no_scale_at_all(q, k, v, d_out, scale=None):
     return right.attention_gradients(q, k, v, d_out, 1.0)
 
 
-@attention_gradients.mistake("The scale goes into the gradients twice: once is right.")
+@attention_gradients.mistake("dq and dk hold the scale squared: it comes in once on the way back.")
 def backward_scaled_twice(q, k, v, d_out, scale=None):
     usual = np.shape(q)[-1] ** -0.5 if scale is None else scale
     return _back(q, k, v, d_out, scale, factor=usual**2)
@@ -1006,8 +1037,8 @@ def dk_not_transposed(q, k, v, d_out, scale=None):
 for _name, _advice, _dq_power, _dk_power in (
     ("dq_without_scale", "dq lacks the scale, which dk has.", 0, 1),
     ("dk_without_scale", "dk lacks the scale, which dq has.", 1, 0),
-    ("dq_scaled_twice", "The scale goes into dq twice: once is right.", 2, 1),
-    ("dk_scaled_twice", "The scale goes into dk twice: once is right.", 1, 2),
+    ("dq_scaled_twice", "dq holds the scale squared: it comes in once on the way back.", 2, 1),
+    ("dk_scaled_twice", "dk holds the scale squared: it comes in once on the way back.", 1, 2),
 ):
 
     @_named(attention_gradients, _name, _advice)
@@ -1024,6 +1055,18 @@ def gradients_with_all_axes_transposed(q, k, v, d_out, scale=None):
     weights = softmax(q @ k.T * usual)
     ds = right.softmax_vjp(weights, d_out @ v.T) * usual
     return ds @ k, ds.T @ q, weights.T @ d_out
+
+
+@attention_gradients.mistake("dv is scaled: the scale belongs to the scores, and dv does not come through them.")  # fmt: skip
+def dv_scaled(q, k, v, d_out, scale=None):
+    dq, dk, dv = right.attention_gradients(q, k, v, d_out, scale)
+    return dq, dk, dv * (np.shape(q)[-1] ** -0.5 if scale is None else scale)
+
+
+@attention_gradients.mistake("The scale is made of d_v, the width of the values: it is d_k, the width of queries and keys.")  # fmt: skip
+def gradients_by_root_of_d_v(q, k, v, d_out, scale=None):
+    usual = np.shape(v)[-1] ** -0.5 if scale is None else scale
+    return right.attention_gradients(q, k, v, d_out, usual)
 
 
 @attention_gradients.mistake("dv lacks a transpose: column j of the weights, not row j, belongs to value j.")  # fmt: skip
@@ -1168,6 +1211,11 @@ def gain_not_used(q, k, gain=1.0):
     return right.qk_norm_scores(q, k)
 
 
+@qk_norm_scores.mistake("The cosines are divided by the gain: multiply.")
+def divided_by_gain(q, k, gain=1.0):
+    return right.qk_norm_scores(q, k) / np.float64(gain)
+
+
 @qk_norm_scores.mistake("The gain goes into the queries and into the keys: once is right.")
 def gain_twice(q, k, gain=1.0):
     return right.qk_norm_scores(q, k, gain**2)
@@ -1222,9 +1270,10 @@ soft_cap = Exercise(
         ),
     ),
     hints={
-        "scores around the cap": "Divide by the cap, take tanh, multiply by the cap.",
+        "scores around the cap": "A small score should stay as it is, a large one come near the cap: the cap is needed twice.",
         "small scores": "Far below the cap a score hardly changes: is it divided and multiplied by the same number?",
         "small cap": "A cap below 1 works in the same way.",
+        "large numbers": "Is tanh made of exponentials? They overflow where np.tanh does not.",
     },
     remarks={"nested lists": LISTS},
 )
