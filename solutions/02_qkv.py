@@ -111,7 +111,7 @@ check("self_share", self_share)
 assert self_share(np.eye(3)) == 1.0
 
 # %%
-share_of_self = yours_or_ours(self_share)
+share_of_self = yours_or_ours("self_share", self_share)
 lengths, draw = (4, 8, 16, 32), np.random.default_rng(3)
 shares = {
     f"d = {d}": [
@@ -458,7 +458,7 @@ out, _ = self_attention(X, W_q, W_k, W_v)
 perm = np.random.default_rng(5).permutation(6)
 shuffled, _ = self_attention(X[perm], W_q, W_k, W_v)
 print("order of the tokens:", perm)
-print("same rows, shuffled in the same way:", np.allclose(shuffled, out[perm]))
+print("same rows, shuffled in the same way:", np.allclose(shuffled, np.asarray(out)[perm]))
 
 # %% [markdown]
 r"""
@@ -530,7 +530,7 @@ r"""
 check("previous_token", previous_token)
 
 # %%
-q, k = map(np.asarray, yours_or_ours(previous_token)(6))
+q, k = map(np.asarray, yours_or_ours("previous_token", previous_token)(6))
 out, weights = attend(scores(q, k), np.eye(6))
 print(np.round(weights, 2))
 

@@ -9,7 +9,7 @@ The short answer is one line of algebra. We take the long way: measure how far s
 
 # %% [markdown]
 r"""
-**What you need.** [Chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb), above all the Jacobian of softmax, and [chapter 2](../02_qkv/02_qkv.ipynb). And four facts about random numbers: $\operatorname{Var}[X] = \operatorname{E}[X^2] - \operatorname{E}[X]^2$; a factor $c$ in front makes $\operatorname{Var}[cX] = c^2 \operatorname{Var}[X]$; and if $X$ and $Y$ are independent, $\operatorname{E}[XY] = \operatorname{E}[X]\operatorname{E}[Y]$ and $\operatorname{Var}[X + Y] = \operatorname{Var}[X] + \operatorname{Var}[Y]$. No more statistics than that.
+**What you need.** [Chapter 1](../01_dictionary_lookup/01_dictionary_lookup.ipynb), above all the Jacobian of softmax, and [chapter 2](../02_qkv/02_qkv.ipynb). And a few facts about random numbers: $\operatorname{Var}[X] = \operatorname{E}[X^2] - \operatorname{E}[X]^2$; a factor $c$ in front makes $\operatorname{Var}[cX] = c^2 \operatorname{Var}[X]$; and if $X$ and $Y$ are independent, $\operatorname{E}[XY] = \operatorname{E}[X]\operatorname{E}[Y]$ and $\operatorname{Var}[X + Y] = \operatorname{Var}[X] + \operatorname{Var}[Y]$, and $X^2$ and $Y^2$ are independent, too. No more statistics than that.
 
 **What you will write.** Exercises marked ★ are the core; the others lie beside the path and are worth no points. (Cells that need one of those take the course's own, through `yours_or_ours`, as long as yours does not pass.)
 
@@ -26,7 +26,7 @@ r"""
 | | `qk_norm_scores`, `soft_cap` | two other ways to hold scores down |
 | ★ | a written question | derive the variance |
 
-Set aside about two hours (planned; nobody has been timed yet).
+Set aside about two and a half hours (planned; nobody has been timed yet).
 """
 
 # %%
@@ -108,8 +108,8 @@ plots.lines(
     "",
     "d_k",
     "standard deviation",
-    logx=True,
-    logy=True,
+    logx=2,
+    logy=2,
 )
 
 # %% [markdown]
@@ -122,7 +122,7 @@ The products of different components are independent of each other, so their var
 
 ## 2. What softmax makes of it
 
-Softmax looks at *differences* of scores. A difference of 1 is a factor of 2.72 between two weights; at $d_k = 128$ two scores typically lie $\sqrt 2$ times 11.3 apart, that is 16 (variances add, of differences too), and 16 is a factor of nine million. To see what this does to a row of weights, we need a number for how undecided a row is. The **entropy** $H = -\sum_j p_j \log p_j$ is one: 0 if one key takes all, $\log S$ if all $S$ keys weigh the same.
+Softmax looks at *differences* of scores. A difference of 1 is a factor of 2.72 between two weights; at $d_k = 128$ two scores of one query typically lie $\sqrt 2$ times 11.3 apart, that is 16 (the variance of their difference is the sum of theirs), and 16 is a factor of nine million. To see what this does to a row of weights, we need a number for how undecided a row is. The **entropy** $H = -\sum_j p_j \log p_j$ is one: 0 if one key takes all, $\log S$ if all $S$ keys weigh the same.
 
 ### Exercise: `row_entropy` ★
 
@@ -199,13 +199,13 @@ check("saturation_curve", saturation_curve)
 
 # %%
 widths = [1, 4, 16, 64, 128, 256, 1024, 2048]
-curve = yours_or_ours(saturation_curve)
+curve = yours_or_ours("saturation_curve", saturation_curve)
 raw_entropy, raw_sensitivity = curve(widths, False, np.random.default_rng(32))
 entropy, sensitivity = curve(widths, True, np.random.default_rng(33))
 for name, row in (("raw   ", raw_sensitivity), ("scaled", sensitivity)):
     print("sensitivity,", name, *(f"{d}: {s:.2f} " for d, s in zip(widths, row)))
 plots.lines(
-    widths, {"raw": raw_entropy, "scaled": entropy}, "", "d_k", "mean entropy (nats)", logx=True
+    widths, {"raw": raw_entropy, "scaled": entropy}, "", "d_k", "mean entropy (nats)", logx=2
 )
 plots.lines(
     widths,
@@ -213,7 +213,7 @@ plots.lines(
     "",
     "d_k",
     "mean sensitivity",
-    logx=True,
+    logx=2,
 )
 
 # %% [markdown]
@@ -361,12 +361,12 @@ check("last_token_output", last_token_output)
 Q = K = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 V = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
 for name, scale in (("scaled", None), ("raw   ", 1.0)):
-    out, weights = scaled_dot_product_attention(Q, K, V, scale)
+    out, weights = map(np.asarray, scaled_dot_product_attention(Q, K, V, scale))
     print(name, " weights", np.round(weights[2], 3), "  output", np.round(out[2], 3))
 
 # %% [markdown]
 r"""
-**Explain.** At width 2 the division changes little: the last token reads itself with 0.503 instead of 0.576. Its second output is the same either way. (Two equal weights $a$ and the rest $1 - 2a$ give $2a + 1 - 2a = 1$, whatever $a$ is.) One worked example can hide a mistake.
+**Explain.** At width 2 the division changes little: the last token reads itself with 0.503 instead of 0.576. (If you had 0.25, 0.25 and 0.5: that is close enough to pass, but so are the scores 1, 1 and 2 shared out without exponentials. The output tells the two apart, 1.759 from 1.75.) Its second output is the same either way. (Two equal weights $a$ and the rest $1 - 2a$ give $2a + 1 - 2a = 1$, whatever $a$ is.) One worked example can hide a mistake.
 
 ## 5. See it
 
@@ -395,7 +395,7 @@ FIGURE
 
 # %% [markdown]
 r"""
-**Explain.** At width 4 already: 0.74. But that is one row, and chance: at 8, 32 and 128 no key of the row shown has half, and only from 256 on one key has nearly all of it. The means below do not jump about; the sensitivity falls from 0.96 to less than 0.1. With the scale they stay near 3.7 and 0.96, and the deviation near 1; only the one row differs, because every width has vectors of its own. And $\sqrt 1 = 1$.
+**Explain.** At width 4 already: 0.74. But that is one row, and chance: at 8, 32 and 128 no key of the row shown has half, at 16 and 64 one has nearly all, and from 256 on one always has. The means below do not jump about; the sensitivity falls from 0.96 to less than 0.1. With the scale they stay near 3.7 and 0.96, and the deviation near 1; only the one row differs, because every width has vectors of its own. And $\sqrt 1 = 1$.
 
 ## 6. Who stops learning?
 
@@ -403,7 +403,7 @@ A saturated row hardly moves. To see what this does to learning, send a gradient
 
 $$ \frac{\partial L}{\partial s_j} = \sum_i g_i\, p_i (\delta_{ij} - p_j) = p_j g_j - p_j \sum_i p_i g_i = p_j \Bigl( g_j - \sum_i p_i g_i \Bigr) . $$
 
-In words: a score's gradient is its weight times how much better than *average* its key would be. The Jacobian has $S \times S$ entries; the result needs none of them, only one sum a row. Such a product of an upstream vector with a Jacobian is called a vector-Jacobian product, **vjp**.
+In words: a score's gradient is its weight times what its key's $g$ has above the row's average. The Jacobian has $S \times S$ entries; the result needs none of them, only one sum a row. Such a product of an upstream vector with a Jacobian is called a vector-Jacobian product, **vjp**.
 
 ### Exercise: `softmax_vjp` ★
 
@@ -434,8 +434,9 @@ check("softmax_vjp", softmax_vjp)
 # %%
 p, g = softmax(np.array([2.0, 1.0, -1.0])), np.array([1.0, -2.0, 0.5])
 print("with the Jacobian:", np.round(softmax_jacobian(p) @ g, 4))
-print("without it:       ", np.round(softmax_vjp(p, g), 4))
-print("sum of the row:   ", abs(round(float(np.sum(softmax_vjp(p, g))), 10)))
+row = np.asarray(softmax_vjp(p, g))  # yours may be a list or a tensor
+print("without it:       ", np.round(row, 4))
+print("sum of the row:   ", abs(round(float(row.sum()), 10)))
 
 # %% [markdown]
 r"""
@@ -488,7 +489,7 @@ Trust it after you have checked it. Nudge one entry of `q` a little both ways an
 """
 
 # %%
-gradients = yours_or_ours(attention_gradients)
+gradients = yours_or_ours("attention_gradients", attention_gradients)
 draw = np.random.default_rng(35)
 q, k, v, d_out = (draw.normal(size=s) for s in ((3, 4), (5, 4), (5, 2), (3, 2)))
 dq, dk, dv = map(np.asarray, gradients(q, k, v, d_out))  # yours may be lists or tensors
@@ -517,12 +518,12 @@ for name, scale in (("raw", 1.0), ("scaled", None)):
         print(
             f"{name:6s} d_k = {d_k:4d}   mean length {lengths.mean():.2f}"
             f"   of which the top tenth has {lengths[-100:].sum() / lengths.sum():3.0%}"
-            f"   settled rows {settled:3.0%}"
+            f"   settled rows {settled:5.1%}"
         )
 
 # %% [markdown]
 r"""
-**Explain.** Without the scale the *mean* grows, from 2.45 to 5.88 to 7.71. Whoever looks at the mean alone concludes that raw scores learn better! But look who has it. At width 8 the tenth of the queries with the longest gradients has 23 % of the sum; at 128 it is 47 %, at 2048 it is 86 %. Those are the few rows that happen to be near a tie of two keys; their gradients are large, because the keys that they are multiplied with are long. The others have made up their mind, at random, before training has begun: rows whose sensitivity is below 0.1 are 1 %, 49 % and 86 % of all. With the scale there are no settled rows at any width, and the top tenth has no more than a fifth.
+**Explain.** Without the scale the *mean* grows, from 2.45 to 5.88 to 7.71. Whoever looks at the mean alone concludes that raw scores learn better! But look who has it. At width 8 the tenth of the queries with the longest gradients has 23 % of the sum; at 128 it is 47 %, at 2048 it is 86 %. Those are rows that happen to be near a tie of two keys; their gradients are large, because the keys that they are multiplied with are long. More and more of the others have made up their mind, at random, before training has begun: rows whose sensitivity is below 0.1 are 0.5 %, 49 % and 86 % of all. With the scale there are no settled rows at any width, and the top tenth has no more than a fifth.
 
 A sensitivity cannot exceed 1, so no few rows can carry its mean. That is why section 2 measured it, and not gradients. (The median of the lengths is no way out: at 128 half of the rows are still undecided, and it is larger without the scale than with it.)
 
@@ -558,7 +559,7 @@ def qk_norm_scores(q, k, gain=1.0):
 r"""
 <details><summary>Hint 1: the idea</summary>Make every vector unit long, then take dot products as before.</details>
 <details><summary>Hint 2: the shape</summary><code>np.linalg.norm(x, axis=-1, keepdims=True)</code> is <code>(..., T, 1)</code> and divides each row by its own length.</details>
-<details><summary>Hint 3: almost the line</summary><code>x / np.where(length == 0, 1, length)</code> leaves zeros zero; then <code>gain * unit_q @ np.swapaxes(unit_k, -1, -2)</code>.</details>
+<details><summary>Hint 3: almost the line</summary>A vector of zeros must not be divided by 0: <code>np.where(length == 0, 1, length)</code> leaves it zero. What is left are dot products of unit vectors, and the gain.</details>
 """
 
 # %% test="qk_norm_scores" points=0
@@ -594,7 +595,7 @@ r"""
 check("soft_cap", soft_cap)
 
 # %%
-capped = yours_or_ours(soft_cap)
+capped = yours_or_ours("soft_cap", soft_cap)
 print("capped at 50:", np.round(capped(np.array([1.0, 10.0, 50.0, 500.0]), 50.0), 2))
 row = np.array([1.0, 2.0, -np.inf])  # the last key is forbidden: chapter 4
 print("cap before the mask:", np.round(softmax(np.append(capped(row[:2], 5.0), -np.inf)), 3))
@@ -606,14 +607,14 @@ r"""
 
 ## 8. In your own words
 
-Derive the variance of $q \cdot k$ for queries and keys whose components are independent with mean 0 and variance 1, and name the place where each assumption is used. Then: what would dividing by $d_k$ instead of $\sqrt{d_k}$ do to the weights, at the start of training, as the model gets wider?
+Derive the variance of $q \cdot k$ once more, for a model that starts with other spreads: all components independent with mean 0, those of queries with variance $a$, those of keys with variance $b$. Name the place where each assumption is used. By what should the scores be divided now? Then, for $a = b = 1$: what would dividing by $d_k$ instead of $\sqrt{d_k}$ do to the weights, at the start of training, as the model gets wider?
 """
 
 # %% [markdown] answer="why_square_root" points=2
 r"""
-**Model answer.** q·k is the sum of the d_k products q_i k_i. Independence of q_i and k_i gives E[q_i k_i] = E[q_i] E[k_i] = 0 and E[q_i² k_i²] = E[q_i²] E[k_i²]; mean 0 and variance 1 make each factor 1, so one product has variance 1. Products of different components are independent (uncorrelated is enough), so the variances add: Var[q·k] = d_k, a standard deviation of √d_k. Dividing by √d_k divides the variance by d_k, which makes it 1 at every width. Dividing by d_k divides the variance by d_k², which leaves 1/d_k: the scores shrink towards 0 as the model gets wider, softmax of nearly equal scores is nearly uniform, and the layer can do little more than average all values. Queries and keys would have to grow by themselves before any token could be picked out. The gradient in the scores is healthy there (a uniform row is sensitive), but the factor 1/d_k makes the gradients of q and k small. (If q and k line up after training, their dot product grows like d_k, and then 1/d_k can be the right choice; the argument for the square root is one about independent vectors.)
+**Model answer.** q·k is the sum of the d_k products q_i k_i. Independence of q_i and k_i gives E[q_i k_i] = E[q_i] E[k_i] = 0 and E[q_i² k_i²] = E[q_i²] E[k_i²]; mean 0 makes the factors the variances a and b, so one product has variance ab. Products of different components are independent (uncorrelated is enough), so the variances add: Var[q·k] = ab·d_k, a standard deviation of √(ab·d_k). Dividing by it makes the variance 1 at every width; for a = b = 1 it is √d_k. Dividing by d_k instead divides the variance, then d_k, by d_k², which leaves 1/d_k: the scores shrink towards 0 as the model gets wider, softmax of nearly equal scores is nearly uniform, and the layer can do little more than average all values. Queries and keys would have to grow by themselves before any token could be picked out. The gradient in the scores is healthy there (a uniform row is sensitive), but the factor 1/d_k makes the gradients of q and k small. (If q and k line up after training, their dot product grows like d_k, and then 1/d_k can be the right choice; the argument for the square root is one about independent vectors.)
 
-**Marking notes.** 2 points. One for the derivation: half for the variance of one product with its assumptions, half for adding variances because the products are independent. One for d_k: half for "the variance becomes 1/d_k, the scores go to 0", half for "weights nearly uniform". "The softmax saturates" for division by d_k is the wrong way round: no point for that part.
+**Marking notes.** 2 points. One for the derivation: half for the variance ab of one product with its assumptions, half for adding variances because the products are independent, which gives √(ab·d_k) as divisor. One for d_k: half for "the variance becomes 1/d_k, the scores go to 0", half for "weights nearly uniform". "The softmax saturates" for division by d_k is the wrong way round: no point for that part.
 """
 
 # %% [markdown]
@@ -630,6 +631,7 @@ panels = {}
 for name, scale in (("raw", 1.0), ("scaled by 1/16", None)):
     p = np.sort(np.asarray(scaled_dot_product_attention(q, k, k, scale)[1])[0])[::-1]
     panels[f"{name}: entropy {np.asarray(row_entropy(p[None]))[0]:.2f}"] = p
+    print(f"{name:14s} three largest {np.round(p[:3], 2)}, smallest {p[-1]:.2f}")
 plots.bars_side_by_side(panels, "key")
 
 # %% [markdown]
@@ -639,7 +641,7 @@ On the left the first key takes 0.93 and the next two 0.04 and 0.03; nothing is 
 **What you know now**
 
 - The dot product of random vectors has variance $d_k$; the standard deviation grows like its square root, and you have measured it.
-- Softmax over widely spread scores is nearly one-hot, at random, before anything was learned. The wider the vectors, the more rows are settled and have almost no gradient: half of them at $d_k = 128$, six of seven at 2048.
+- Softmax over widely spread scores is nearly one-hot, at random, before anything was learned. The wider the vectors, the more rows have settled, with a sensitivity below 0.1: half of them at $d_k = 128$, six of seven at 2048.
 - Dividing by $\sqrt{d_k}$ makes scores spread by 1 at every width.
 - A mean can be carried by a few rows. Ask who has it, or take a bounded quantity such as $1 - \sum p^2$.
 - The gradient through softmax is $p\,(g - \sum p g)$: no Jacobian needed.

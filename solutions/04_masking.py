@@ -755,7 +755,7 @@ check("next_token_losses", next_token_losses)
 assert np.shape(next_token_losses(np.zeros((4, 3)), np.array([0, 1, 2, 0]))) == (3,)
 
 # %%
-losses = yours_or_ours(next_token_losses)
+losses = yours_or_ours("next_token_losses", next_token_losses)
 one_pass = np.asarray(losses(model(text), text))
 passes = [losses(model(text[: t + 2]), text[: t + 2])[-1] for t in range(7)]
 print("one pass:    ", one_pass.round(2))
@@ -787,7 +787,7 @@ segments = np.array([1, 1, 1, 1, 2, 2, 2, 0])
 parts = {
     "causal": causal_mask(8),
     "window of 3": sliding_window_mask(8, 3),
-    "segments": yours_or_ours(segment_mask)(segments, segments),
+    "segments": yours_or_ours("segment_mask", segment_mask)(segments, segments),
     "padding, length 7": np.repeat(np.asarray(padding_mask(np.array([7]), 8))[0], 8, axis=0),
 }
 parts["all of them"] = combine_masks(*parts.values())

@@ -244,7 +244,7 @@ def test_a_cell_takes_yours_once_it_passes_and_ours_before(capsys):
     def soft_cap(scores, cap):
         return cap * np.tanh(np.asarray(scores) / cap)
 
-    assert yours_or_ours(soft_cap) is right.soft_cap
+    assert yours_or_ours("soft_cap", soft_cap) is right.soft_cap
     assert "soft_cap has not passed" in capsys.readouterr().out
     check("soft_cap", soft_cap)
-    assert yours_or_ours(soft_cap) is soft_cap
+    assert yours_or_ours("soft_cap", soft_cap) is soft_cap

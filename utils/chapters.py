@@ -24,7 +24,7 @@ class Chapter:
 CHAPTERS = (
     Chapter(1, "dictionary_lookup", "A dictionary that can learn", 120),
     Chapter(2, "qkv", "Three views of every token", 120),
-    Chapter(3, "scaling", "Why the square root", 120),
+    Chapter(3, "scaling", "Why the square root", 150),
     Chapter(4, "masking", "Who may read whom", 210),
 )
 

@@ -19,14 +19,22 @@ def bars(labels, heights, title="", ylabel="weight"):
 
 
 def lines(x, curves, title="", xlabel="", ylabel="", logx=False, logy=False):
-    """`curves` is `{label: y}`; each is told from the others by dashes as well as by colour."""
+    """`curves` is `{label: y}`; each is told from the others by dashes as well as by colour.
+
+    `logx` and `logy` ask for a logarithmic axis; 2 in place of True marks powers of two.
+    """
     _, ax = plt.subplots(figsize=(5.5, 2.8))
     for (label, y), (colour, dashes) in zip(curves.items(), STYLES, strict=False):
         ax.plot(x, y, color=colour, linestyle=dashes, label=label)
     if len(curves) > 1:
         ax.legend(frameon=False)
-    ax.set_xscale("log" if logx else "linear")
-    ax.set_yscale("log" if logy else "linear")
+    for log, scale, axis in ((logx, ax.set_xscale, ax.xaxis), (logy, ax.set_yscale, ax.yaxis)):
+        if log:
+            scale("log", base=2 if log == 2 else 10)
+        if log == 2:
+            axis.set_major_formatter("{x:g}")
+    if not logy and min(map(np.min, curves.values())) >= 0:
+        ax.set_ylim(bottom=0)
     _quiet(ax, title, xlabel, ylabel)
 
 
