@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from grader import compare
-from grader.faults import Fault, find_fault
+from grader.exercise import Fault
+from grader.faults import find_fault
 from utils.cases import Answer, Case
 from utils.check import collect
 from utils.wire import Code, Rng, as_array
@@ -30,10 +31,11 @@ def diagnose(exercise, outcomes, traces, hidden):
     if not faulty:
         return _trace_words(exercise, traces[0])
     first = _plainest(exercise, faulty)
+    if first.fault.name == "not_run":  # for the sake of one that never returned
+        first = next((o for o in faulty if o.fault.name == "never_returns"), first)
     if first.fault.name in ("not_written", "calls_unwritten", "never_returns", "not_callable"):
         return first.fault.name, _sentence(first.fault.sentence), None
-    known = next((m for m in exercise.mistakes if m.advice == first.fault.sentence), None)
-    if mistake := known or _fingerprint(exercise, outcomes, faulty):
+    if mistake := _fingerprint(exercise, outcomes, faulty):
         return mistake.name, mistake.advice, first.fault.evidence
     words = _words(exercise, first, hidden)
     if exercise.all_or_nothing and first.fault.alone:
@@ -154,9 +156,9 @@ EXCEPTION_HINTS = {
     "empty iterable": "Here there is nothing to join: ask for that first.",
     "empty sequence": "Here there is nothing to choose from: is a list empty that should not be?",
     "division by zero": "A sum or a count is 0 here: is something empty that should not be?",
-    "zero-size array": "An array is empty here and has no largest number: taken along an axis the "
-    "result is empty, too, and that is no error.",
-    "missing 1 required positional": "What may be left out needs a default, as in `S=None`.",
+    "zero-size array": "An array is empty here, and what is empty has no largest number.",
+    "missing 1 required positional": "An argument is missing in a call; or what may be left out "
+    "needs a default in the definition, as in `S=None`.",
     "local variable": "A variable inside the function has the name of something outside and hides "
     "it: give it another name.",
     "does not have enough dimensions": "A product meets a single number where it needs an axis: "
@@ -186,11 +188,13 @@ def _words(exercise, outcome, hidden):
     hint = exercise.hints.get(group, "") if fault.hint is None else fault.hint
     hint = _exception_hint(outcome.answer) if fault.name == "raises" else hint
     hint = f" {hint}" if hint else ""
-    if fault.alone:
+    if fault.alone and (fault.name or not hidden):
         return f"{_sentence(fault.sentence)}{hint}"
     if hidden:
         return f"{_without_numbers(outcome)} in “{group}”.{hint}"
-    return f"{_inputs(exercise, outcome.case)}: {_sentence(fault.sentence, capital=False)}{hint}"
+    sentence = _sentence(fault.sentence, capital=False)
+    join = "." if sentence[0].isupper() else ":"
+    return f"{_inputs(exercise, outcome.case)}{join} {sentence}{hint}"
 
 
 def _exception_hint(answer):
@@ -198,17 +202,21 @@ def _exception_hint(answer):
 
 
 def _sentence(text, capital=True):
-    text = text[0].upper() + text[1:] if capital else text
+    text = _capital(text) if capital else text
     return text if text.endswith((".", "?")) else text + "."
+
+
+def _capital(text):
+    return text[:1].upper() + text[1:]
 
 
 def _inputs(exercise, case):
     """The case in words: "batch, with query (3, 4), keys (5, 4)"."""
     if case.drive == "value":
-        return case.group.capitalize()
+        return _capital(case.group)
     named = [(_argument_name(exercise, str(i)), arg) for i, arg in enumerate(case.args)]
     shown = ", ".join(_argument(name, arg) for name, arg in [*named, *case.kwargs.items()])
-    return f"{case.group.capitalize()}{', with ' if shown else ''}{shown}"
+    return f"{_capital(case.group)}{', with ' if shown else ''}{shown}"
 
 
 def _argument_name(exercise, index):

@@ -48,16 +48,18 @@ class Together:
     holds: Callable[[list, list], bool]
 
 
-@dataclass(frozen=True)
-class Complaint:
-    """Why `accept` turns an answer down. One with a name holds no number of a hidden case.
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """What is wrong with one answer: its name, and a sentence about what came back.
 
-    One that stands `alone` is said without the case it was found in. `hint` is
+    One with a name holds no number of a hidden case. `evidence` is a pair of matrices, yours
+    and wanted. One that stands `alone` is said without the case it was found in. `hint` is
     said in place of the group's.
     """
 
     name: str | None
     sentence: str
+    evidence: tuple | None = None
     alone: bool = False
     hint: str | None = None
 
@@ -72,9 +74,9 @@ class Exercise:
     for a group, said where nothing better is known.
     `remarks` names groups that are reported but never fail an answer.
     `accept(case, value, wanted)`, where given, replaces the comparison with
-    the reference: it returns None or a Complaint, and may raise Misfit.
-    `form(case, value)` is asked of a value that is right, before it is made an array:
-    it returns None or a Complaint.
+    the reference: it returns None or a Fault, and may raise Misfit.
+    `form(case, value)` is asked of a value that agrees with the reference's, before
+    it is made an array: it returns None or a Fault.
     Where several cases of a group fail, the one of least `rank(case)` is named.
     `together` has what holds for all answers of a group, asked where each passes.
     `order` names the groups first where the cases are shuffled; with

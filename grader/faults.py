@@ -1,24 +1,12 @@
 """What is wrong with one answer: its name, and a sentence about what came back."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from grader import compare, exercises
+from grader.exercise import Fault
 from utils.wire import Other
 
 LATE = "no result after 5 seconds: does a loop never end, or is more computed than was asked for?"
-
-
-@dataclass(frozen=True, eq=False)
-class Fault:
-    """What is wrong with one answer: its name, and a sentence about what came back."""
-
-    name: str | None
-    sentence: str
-    evidence: tuple | None = None
-    alone: bool = False  # as in a Complaint, and so is the hint
-    hint: str | None = None
 
 
 def find_fault(exercise, case, answer, wanted):
@@ -69,18 +57,11 @@ def _value_fault(exercise, case, value, wanted):
         return Fault("not_written", "Not filled in yet.")
     try:
         if exercise.accept:
-            complaint = exercise.accept(case, value, wanted)
-            return _complained(complaint)
+            return exercise.accept(case, value, wanted)
         fault = _compared_fault(exercise, case, value, compare.arrays(wanted))
     except compare.Misfit as misfit:
         return Fault(misfit.name, misfit.sentence)
-    return _complained(exercise.form(case, value)) if exercise.form and fault is None else fault
-
-
-def _complained(complaint):
-    return complaint and Fault(
-        complaint.name, complaint.sentence, alone=complaint.alone, hint=complaint.hint
-    )
+    return exercise.form(case, value) if exercise.form and fault is None else fault
 
 
 def _compared_fault(exercise, case, value, wanted):
@@ -91,13 +72,15 @@ def _compared_fault(exercise, case, value, wanted):
 
 def _parts_fault(exercise, case, value, wanted):
     """The first fault of a tuple's parts, told by the part's name: "weights: the shape is ..."."""
-    parts = compare.items(value, wanted)
-    for name, part, right in zip(exercise.results, parts, wanted, strict=True):
+    parts = []
+    for name, part, right in zip(
+        exercise.results, compare.items(value, wanted), wanted, strict=True
+    ):
         try:
-            part = compare.conform(part, right)
+            parts.append(compare.conform(part, right))
         except compare.Misfit as misfit:
             return Fault(misfit.name, f"{name}: {misfit.sentence}")
-    value = compare.conform(value, wanted)
+    value = tuple(parts)
     fault = _conformed_fault(exercise, case, value, wanted)
     if (
         fault is None
@@ -121,7 +104,8 @@ def _conformed_fault(exercise, case, value, wanted):
         return None
     if case.drive == "value":
         return _typed_fault(np.ravel(value), np.ravel(wanted), exercise.within)
-    evidence = _evidence(value, wanted, exercise.within)
+    differing = _differing(value, wanted, exercise.within)
+    evidence = differing and differing[:2]
     if evidence and np.isnan(evidence[0]).any():
         return Fault("nan", "the result holds NaN", evidence)
     for law in exercise.laws:
@@ -129,7 +113,7 @@ def _conformed_fault(exercise, case, value, wanted):
             return Fault(law.name, law.advice, evidence)
     if evidence is None:
         return Fault(None, f"what came back is {value!r}; wanted is {wanted!r}")
-    return _difference(*evidence, exercise.within)
+    return Fault(None, _difference(*differing), evidence)
 
 
 def _typed_fault(yours, right, within):
@@ -145,34 +129,40 @@ def _typed_fault(yours, right, within):
     return Fault(None, f"number {wrong + 1} is too {way}")
 
 
-def _difference(yours, right, within):
+def _difference(yours, right, agreed):
     """The first row that is wrong, beside the right one."""
-    row = int(np.argmin(compare.agree(yours, right, within).all(axis=-1)))
+    row = int(np.argmin(agreed.all(axis=-1)))
+    column = int(np.argmin(agreed[row]))
     where = f"row {row} of yours" if len(right) > 1 else "yours"
     for digits in (4, 8, 12):  # as many as it takes to tell the two apart
-        came, should = _numbers(yours[row], digits), _numbers(right[row], digits)
+        came, should = (_numbers(matrix[row], column, digits) for matrix in (yours, right))
         if came != should:
             break
-    return Fault(None, f"{where} is {came}; wanted is {should}", (yours, right))
+    return f"{where} is {came}; wanted is {should}"
 
 
-def _evidence(value, wanted, within):
-    """The first pair of matrices that differ, as (yours, wanted), floats or booleans, two axes."""
+def _differing(value, wanted, within):
+    """The first pair of matrices that differ: (yours, wanted, where they agree), two axes each."""
     if isinstance(wanted, tuple):
-        pairs = (_evidence(v, w, within) for v, w in zip(value, wanted, strict=True))
+        pairs = (_differing(v, w, within) for v, w in zip(value, wanted, strict=True))
         return next((pair for pair in pairs if pair), None)
     if not isinstance(wanted, compare.NUMBER) or compare.close(value, wanted, within):
         return None
+    agreed = compare.agree(value, wanted, within)
     both = (np.asarray(value), np.asarray(wanted))
     kind = bool if all(array.dtype.kind == "b" for array in both) else np.float64
     # Added to False, -0.0 becomes 0.0 and a boolean stays one.
-    value, wanted = (np.atleast_2d(array.astype(kind) + np.False_) for array in both)
-    flat = [m.reshape(-1, *wanted.shape[-2:]) for m in (value, wanted)]
-    return next((v, w) for v, w in zip(*flat, strict=True) if not compare.close(v, w, within))
+    value, wanted = (array.astype(kind) + np.False_ for array in both)
+    arrays = [np.atleast_2d(array) for array in (value, wanted, agreed)]
+    matrices = [array.reshape(-1, *array.shape[-2:]) for array in arrays]
+    return next(trio for trio in zip(*matrices, strict=True) if not trio[2].all())
 
 
-def _numbers(row, digits):
+def _numbers(row, column, digits):
+    """Some numbers of a row, that of the column among them."""
+    numbers = [f"{float(x):.{digits}g}" for x in row]
     if len(row) == 1:
-        return f"{float(row[0]):.{digits}g}"
-    shown = ", ".join(f"{float(x):.{digits}g}" for x in row[:6])
-    return f"[{shown}{', ...' if len(row) > 6 else ''}]"
+        return numbers[0]
+    start = max(0, column - 2) if column >= 6 else 0
+    dots = ["..."] * (start > 0), ["..."] * (len(row) > start + 6)
+    return f"[{', '.join([*dots[0], *numbers[start : start + 6], *dots[1]])}]"

@@ -7,7 +7,8 @@ import numpy as np
 
 from grader import card, compare, exercises
 from grader.diagnosis import Outcome, diagnose
-from grader.faults import Fault, find_fault
+from grader.exercise import Fault
+from grader.faults import find_fault
 from utils.cases import Answer
 from utils.check import collect
 
@@ -119,7 +120,7 @@ def _taken_together(law, outcomes):
         return outcomes
     if law.holds([o.case for o in group], [o.answer.value for o in group]):
         return outcomes
-    fault = Fault(law.name, law.advice)
+    fault = Fault(law.name, law.advice, alone=True, hint="")
     return [replace(o, fault=fault) if o in group else o for o in outcomes]
 
 

@@ -472,7 +472,7 @@ Never believe a derivative that has not been measured. Nudge each score a little
 x, h = np.array([0.3, -1.0, 0.8]), 1e-6
 nudged = [np.subtract(softmax(x + h * e), softmax(x - h * e)) / (2 * h) for e in np.eye(3)]
 measured = np.stack(nudged, axis=1)  # column j: the derivative in score j
-print("largest difference:", np.abs(measured - softmax_jacobian(softmax(x))).max())
+print("largest difference:", np.abs(measured - np.asarray(softmax_jacobian(softmax(x)))).max())
 
 # %% [markdown]
 r"""

@@ -320,7 +320,7 @@ draw = np.random.default_rng(4)
 W_q, W_k, W_v = (draw.normal(size=(4, 3)) for _ in range(3))
 out, weights = self_attention(X, W_q, W_k, W_v)
 rows = np.stack([one_row(i, X, W_q, W_k, W_v) for i in range(6)])
-print("largest difference:", np.abs(rows - out).max())
+print("largest difference:", np.abs(rows - np.asarray(out)).max())
 
 # %% [markdown]
 r"""

@@ -260,7 +260,8 @@ r"""
 """
 
 # %%
-both = np.asarray(combine_masks(causal_mask(4), padding_mask(np.array([2, 4]), 4)))
+masks = causal_mask(4), padding_mask(np.array([2, 4]), 4)
+both = np.asarray(combine_masks(*map(np.asarray, masks)))
 print(both.shape)
 print(both[0].astype(int))
 
@@ -304,7 +305,7 @@ Where does the mask go? The tempting place is at the end: compute the weights as
 """
 
 # %%
-late = softmax(np.zeros((5, 5))) * causal_mask(5)
+late = softmax(np.zeros((5, 5))) * np.asarray(causal_mask(5))
 print("row sums:", late.sum(axis=1))
 
 # %% [markdown]
@@ -384,7 +385,7 @@ r"""
 # %% test="masked_softmax" points=3
 check("masked_softmax", masked_softmax)
 seen, allowed = np.array([[5.0, np.nan]]), np.array([[True, False]])
-assert np.array_equal(masked_softmax(seen, allowed), [[1, 0]])
+assert np.allclose(masked_softmax(seen, allowed), [[1, 0]])
 
 # %% [markdown]
 r"""
@@ -405,7 +406,7 @@ r"""
 **See it.** Six words in two segments and two places of padding. Switch constraints on and off, walk through the map with the arrow keys, and find out:
 
 - The cell of "well" and the first "pad" is forbidden by three constraints at once. Which, and which switches must be off before it may be read?
-- Which rows are empty, and by which constraint? Can two constraints that leave something each leave nothing together?
+- Which rows are empty, and by which constraint? Can two constraints that leave something each leave nothing together? (Try padding and a window of 2.)
 - Choose "mask after softmax". Which *word* loses most, and why that one?
 """
 
@@ -427,7 +428,7 @@ FIGURE
 
 # %% [markdown]
 r"""
-**Explain.** It comes later, it is padding, and it is in no segment; all three must be off. The two pads are empty, because of the segments: padding is in none. The padding mask alone empties no row, and neither do the others; but padding and a window of 2 together leave the last pad nothing, since all that it could reach is padding. Masked after the softmax, "Rain" loses 0.86 and "Cats" 0.85: each stands first in its text and may read only itself, while all others had been given their share.
+**Explain.** It comes later, it is padding, and it is in no segment; all three must be off (and the window, which is causal too, has to stay off). The two pads are empty, because of the segments: padding is in none. No other constraint empties a row by itself; but padding and a window of 2 together leave the last pad nothing, since all that it could reach is padding. Masked after the softmax, "Rain" loses 0.86 and "Cats" 0.85: each stands first in its text and may read only itself, while all others had been given their share.
 
 ## 8. Attention under a mask
 
@@ -465,7 +466,7 @@ r"""
 # %% test="masked_attention" points=3
 check("masked_attention", masked_attention)
 two, first_only = np.array([[3.0], [5.0]]), np.array([[True, False]])
-assert np.array_equal(masked_attention(two[:1], two, two, first_only)[0], [[3]])
+assert np.allclose(masked_attention(two[:1], two, two, first_only)[0], [[3]])
 
 # %% [markdown]
 r"""
@@ -519,9 +520,9 @@ r"""
 check("causal_attention_loops", causal_attention_loops)
 
 # %%
-q3 = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]  # three tokens, q = k
-v3 = [[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]]
-out3, weights3 = causal_attention_loops(q3, q3, v3)
+q3 = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # three tokens, q = k
+v3 = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
+out3, weights3 = causal_attention_loops(q3.tolist(), q3.tolist(), v3.tolist())
 print("weights\n", np.round(weights3, 3))
 print("out\n", np.round(out3, 3))
 same = masked_attention(q3, q3, v3, causal_mask(3))[0]
@@ -549,7 +550,7 @@ You have an attention function that somebody else wrote. It says that it is caus
 
 `attention(q, k, v)` takes three `(T, d)` arrays and returns one. Row `i` may depend on tokens 0 to `i`: on their queries, keys and values. You choose the inputs; draw them with `rng`.
 
-Your test is tried on 30 functions and counts only if it judges all of them rightly. Some leak at one position only, or through the queries alone, or by a few thousandths, or only where a later score is large (numbers a hundred times as large will do). Some are sound and look odd: they use the number of tokens, or differ in the last digits. So keep `T` tokens throughout, compare every number (a mean may stay while numbers move), allow for rounding, and use finite numbers: plain causal attention multiplies later values by 0, and a NaN would come through that without any mistake in the mask.
+Your test is tried on 32 functions and counts only if it judges all of them rightly. Some leak at one position only, or through the queries alone, or by a few thousandths, or only where a later score is large (numbers a hundred times as large will do). Some are sound and look odd: they use the number of tokens, or differ in the last digits. So keep `T` tokens throughout, compare every number (a mean may stay while numbers move), allow for rounding, and use finite numbers: plain causal attention multiplies later values by 0, and a NaN would come through that without any mistake in the mask.
 """
 
 
@@ -574,7 +575,7 @@ def leaks_future(attention, T, d, rng):
 r"""
 <details><summary>Hint 1: the idea</summary>Compute the output once. Then, for every position t, replace all tokens from t on by others and compute it again. Which rows must not have changed?</details>
 <details><summary>Hint 2: the shape</summary>With <code>q2[t:]</code>, <code>k2[t:]</code> and <code>v2[t:]</code> replaced, compare <code>out[:t]</code>, t from 1 to T - 1.</details>
-<details><summary>Hint 3: almost the line</summary><code>if not np.allclose(attention(q2, k2, v2)[:t], before[:t]): return True</code>, for each t, once with <code>rng.normal(size=(T - t, d))</code> and once with a hundred times as much. Copy before you change.</details>
+<details><summary>Hint 3: almost the line</summary>For each t, once with ordinary numbers and once with a hundred times as much: <code>q2 = q.copy()</code>, <code>q2[t:] = ...</code>, the same for k and v, and <code>return True</code> if <code>np.allclose</code> says that the earlier rows are not the same. Where does <code>return False</code> belong?</details>
 """
 
 # %% test="leaks_future" points=2
@@ -599,6 +600,7 @@ distance = np.clip(np.arange(60)[:, None] - np.arange(60), -1, 5) + 1  # 0: one 
 def toy_loss(parameters, mask):
     mixed = masked_softmax(parameters[:7][distance], mask) @ seen
     p = softmax(np.exp(parameters[7]) * mixed)  # (60, 8)
+    # The last row counts for neither: no word stands ahead of it to be peeked at.
     return -np.log(p[np.arange(60), following])[:-1].mean()
 
 
@@ -645,7 +647,7 @@ The same idea, for padding: change what should not matter, and see whether anyth
 
 `attention(q, k, v, lengths)` takes arrays `(B, T, d)` and lengths `(B,)`, and returns one array. You choose `B`, the lengths and the inputs. Influence means any: a number that changes, or a NaN that comes through. What stands in the rows *beyond* a length does not matter, NaN neither. `T`, the number of slots, is no key and no value: keep it.
 
-30 functions, and again all must be judged rightly. Some mix up the lengths of a batch, or go by the longest; some read one padded slot, the first or the last; some hide padding only in sequences of two tokens or more; some are moved by NaN alone, others by large numbers alone, some by a few thousandths. So: several sequences in one batch, of different lengths, 0, 1 and `T` among them; every padded slot replaced; numbers, large numbers and NaN. (Compare with `np.allclose`: `NaN > x` is False, so a comparison by `>` never sees a NaN.)
+34 functions, and again all must be judged rightly. Some mix up the lengths of a batch, or go by the longest; some read one padded slot, the first or the last; some hide padding only in sequences of two tokens or more; some are moved by NaN alone, others by large numbers alone, some by a few thousandths. So: several sequences in one batch, of different lengths, 1, `T` and some between among them; every padded slot replaced; numbers, large numbers and NaN. (Compare with `np.allclose`: `NaN > x` is False, so a comparison by `>` never sees a NaN.)
 """
 
 
@@ -669,7 +671,7 @@ def padding_is_ignored(attention, T, d, rng):
 r"""
 <details><summary>Hint 1: the idea</summary>Compute the output once. Replace every key and value beyond its sequence's length, and compute it again. Which rows must not have changed?</details>
 <details><summary>Hint 2: the shape</summary><code>within = np.arange(T) &lt; lengths[:, None]</code> is <code>(B, T)</code>. <code>np.where(within[..., None], k, other)</code> replaces padding only, and <code>out[within]</code> are the rows to compare.</details>
-<details><summary>Hint 3: almost the line</summary>For each of <code>1, 100, np.nan</code>: <code>k2, v2 = (np.where(within[..., None], x, size * rng.normal(size=x.shape)) for x in (k, v))</code>; return False unless <code>np.allclose(attention(q, k2, v2, lengths)[within], before)</code>.</details>
+<details><summary>Hint 3: almost the line</summary>For each of the sizes <code>1, 100, np.nan</code> the junk is <code>size * rng.normal(size=k.shape)</code>, for keys and for values. <code>np.allclose</code> compares the rows within with those from before, and one that moved is enough for <code>False</code>. Where does <code>return True</code> belong?</details>
 """
 
 # %% test="padding_is_ignored" points=2
@@ -715,8 +717,8 @@ def model(tokens, causal=True):
 
 for causal in (True, False):
     rows = np.stack([model(text[: t + 1], causal)[-1] for t in range(8)])
-    gap = np.abs(rows - model(text, causal)).max()
-    print(f"causal={causal}: largest difference {gap:.1g}")
+    gap = np.abs(rows - np.asarray(model(text, causal))).max()
+    print(f"causal={causal}: largest difference {gap:.2g}")
 
 # %% [markdown]
 r"""
@@ -790,7 +792,7 @@ parts = {
     "segments": yours_or_ours("segment_mask", segment_mask)(segments, segments),
     "padding, length 7": np.repeat(np.asarray(padding_mask(np.array([7]), 8))[0], 8, axis=0),
 }
-parts["all of them"] = combine_masks(*parts.values())
+parts["all of them"] = combine_masks(*map(np.asarray, parts.values()))
 plots.masks(parts)
 print("keys that each query reads:", np.asarray(parts["all of them"]).sum(axis=1))
 

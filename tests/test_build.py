@@ -215,29 +215,34 @@ def with_answers(chapter, answer):
     }
 
 
-LISTED = """
-def as_lists(value):
-    if isinstance(value, tuple):
-        return tuple(map(as_lists, value))
-    return value.tolist() if hasattr(value, "tolist") else value
+RETURNING = """
+import torch
 
-def listing(function):
-    if not callable(function):
-        return as_lists(function)
-    return lambda *args, **kwargs: as_lists(function(*args, **kwargs))
+def made(value, kind):
+    if isinstance(value, tuple):
+        return tuple(made(part, kind) for part in value)
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.tolist() if kind == "lists" else torch.as_tensor(value)
+
+def returning(answer, kind):
+    if not callable(answer):
+        return made(answer, kind)
+    return lambda *args, **kwargs: made(answer(*args, **kwargs), kind)
 """
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lists", "tensors"])
 @each_chapter
-def test_whoever_answers_in_lists_can_go_on(chapter):
+def test_whoever_answers_in_lists_or_tensors_can_go_on(chapter, kind):
     """What passes the checks is good enough for the cells that follow."""
 
     def answer(name, cell):
         source = f"from utils.reference.{chapter.concept} import {name}"
         if name == "additive_mask":  # its dtype is asked for, and a list has none
             return source
-        return f"{source}\n{LISTED}\n{name} = listing({name})"
+        return f"{source}\n{RETURNING}\n{name} = returning({name}, {kind!r})"
 
     assert not with_answers(chapter, answer)
 

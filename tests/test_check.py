@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import sys
 import threading
 import time
 
@@ -238,7 +239,8 @@ def test_a_card_escapes_what_the_candidate_says():
     assert "<script" not in judge("softmax", hostile)._repr_html_()
 
 
-def test_a_cell_takes_yours_once_it_passes_and_ours_before(capsys):
+def test_a_cell_takes_yours_once_it_passes_and_ours_before(capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules["utils.check"], "_passed", {})
     from utils.reference import scaling as right
 
     def soft_cap(scores, cap):

@@ -5,14 +5,18 @@ import itertools
 import math
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from grader.course_files import ROOT
 from grader.exercises import find
 from grader.exercises.masking import LABELS
+from grader.faults import find_fault
 from grader.judge import judge
+from grader.judge import verdict as judged
 from grader.specimens import leaks, padding
 from utils.check import collect
 from utils.reference import masking as right
@@ -479,7 +483,7 @@ RIGHT = {
         plain_padding_test(lambda T: [T, T - 1, T // 2, 1, 0]),
         plain_padding_test(lambda T: list(range(T + 1))),
         *(
-            plain_padding_test(lambda T, turn=turn: [[0, 1, T][at] for at in turn])
+            plain_padding_test(lambda T, turn=turn: [[T // 2, 1, T][at] for at in turn])
             for turn in itertools.permutations(range(3))
         ),
     ],
@@ -948,7 +952,12 @@ def test_the_reference_knows_every_specimen(exercise_id, seed):
     for case, answer in zip(cases, collect(cases, exercise.reference), strict=True):
         label, what, *_ = LABELS[case.args[0].source]
         assert answer.value is (label if exercise_id == "padding_is_ignored" else not label), what
-    assert len(cases) == {"leaks_future": 30, "padding_is_ignored": 30}[exercise_id]
+    text = (
+        (ROOT / "solutions" / "04_masking.py")
+        .read_text()
+        .partition(f"### Exercise: `{exercise_id}`")[2]
+    )
+    assert f"{len(cases)} functions" in text[:2000]
     assert 2 * sum(sound) == len(sound)
 
 
@@ -1028,7 +1037,7 @@ def test_too_weak_and_too_strict_are_told_apart_in_words():
     strict = judge("leaks_future", hates_zeros)
     assert strict.mistake == "too_strict" and "returns zeros" in strict.message
     assert weak.score == strict.score == 0
-    assert weak.message.startswith("Too weak: ") and "Of 30 it judges" in weak.message
+    assert weak.message.startswith("Too weak: ") and "Of 32 it judges" in weak.message
 
 
 def test_what_is_said_of_a_test_belongs_to_what_it_misjudges():
@@ -1045,7 +1054,7 @@ def test_what_is_said_of_a_test_belongs_to_what_it_misjudges():
         return False
 
     missed = judge("leaks_future", sums_of_small_numbers)
-    assert missed.mistake == "too_weak" and "Of 30 it judges 28 rightly" in missed.message
+    assert missed.mistake == "too_weak" and "Of 32 it judges 30 rightly" in missed.message
     assert "position" not in missed.message and "large numbers" in missed.message
 
     def turns_down(what):
@@ -1064,8 +1073,8 @@ def test_what_is_said_of_a_test_belongs_to_what_it_misjudges():
     assert strict.mistake == "too_strict" and "Keep T tokens" in strict.message
 
 
-# A batch as the chapter asks for: lengths of 0, 1 and T among others, in any order.
-BATCHES = [(0, 1, 9), (0, 1, 4, 8, 9), (0, 0, 1, 1, 9, 9), tuple(range(10)), (1, 9)]
+# A batch as the chapter asks for: lengths of 1, T and between among others, in any order.
+BATCHES = [(1, 5, 9), (0, 1, 4, 8, 9), (0, 0, 1, 1, 2, 9), tuple(range(10)), (1, 8, 9)]
 MIX_UPS = (
     padding.takes_anothers_length,
     padding.goes_by_the_longest,
@@ -1133,7 +1142,7 @@ def test_means_hide_leaks():
 # ---- what a card says ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("exercise_id", [e for e in RIGHT])
+@pytest.mark.parametrize("exercise_id", RIGHT)
 def test_advice_speaks_of_the_answer_and_gives_no_line_away(exercise_id):
     """Advice is about what came in; what is said where nothing is known holds no line of code."""
     exercise = find(exercise_id)
@@ -1196,6 +1205,33 @@ def test_masks_of_different_shapes_do_not_go_into_one_array():
     assert (
         "Arrays of different shapes" in verdict.message and "masks[1] of shape" in verdict.message
     )
+
+
+@pytest.mark.parametrize("column", range(9))
+def test_the_numbers_that_differ_are_shown_wherever_they_stand(column):
+    def one_cell_flipped(T, S=None):
+        mask = right.causal_mask(T, S)
+        if mask.shape == (9, 9):
+            mask[4, column] ^= True
+        return mask
+
+    exercise = find("causal_mask")
+    case = replace(exercise.cases()[0], args=(9,))
+    (wanted,), (wrong,) = collect([case], exercise.reference), collect([case], one_cell_flipped)
+    came, should = find_fault(exercise, case, wrong, wanted).sentence.split("; ")
+    assert came.startswith("row 4 of yours") and came.partition("[")[2] != should.partition("[")[2]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_test_that_never_ends_is_told_so(hidden):
+    def endless(attention, T, d, rng):
+        while True:
+            pass
+
+    cases = find("leaks_future").cases(0, hidden)
+    answers = collect(cases, endless, seconds=0.2)
+    verdict = judged(find("leaks_future"), cases, answers, hidden)
+    assert verdict.mistake == "never_returns"
 
 
 def test_a_remark_says_what_to_do():

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from grader.exercises import find
 from grader.exercises import scaling as declared
+from grader.faults import find_fault
 from grader.judge import judge
+from utils.check import collect
 from utils.reference import scaling as right
 from utils.reference.dictionary_lookup import softmax, softmax_jacobian
 
@@ -320,6 +323,28 @@ def test_mistakes_are_named_however_they_are_written(exercise_id, candidate, nam
 @pytest.mark.parametrize("seed", range(10))
 def test_one_key_for_all_pairs_is_never_taken_for_chance(seed):
     assert not judge("score_std", one_key_for_all, seed).passed
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_rounded_measurement_is_not_said_to_ignore_rng(seed):
+    def rounded(d_k, n, rng):
+        return round(right.score_std(d_k, n, rng), 1)
+
+    assert judge("score_std", rounded, seed).mistake != "ignores_rng"
+
+
+def test_the_row_that_is_shown_is_the_one_that_is_wrong():
+    """Rounding that is allowed in float32 does not draw the blame."""
+
+    def third_row_wrong(q, k, scale=None):
+        scores = np.array(right.scaled_scores(q, k, scale)) * (1 + 2e-5)
+        scores[..., 2, :] += 1
+        return scores.astype(np.asarray(q).dtype)
+
+    exercise = find("scaled_scores")
+    case = next(c for c in exercise.cases() if c.group == "float32")
+    (wanted,), (wrong,) = collect([case], exercise.reference), collect([case], third_row_wrong)
+    assert find_fault(exercise, case, wrong, wanted).sentence.startswith("row 2 of yours")
 
 
 def test_the_wrong_part_is_named():

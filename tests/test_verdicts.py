@@ -36,7 +36,7 @@ VALUES = st.recursive(
 NAMES = st.lists(st.text(max_size=12), max_size=3).map(tuple)
 ANSWERS = st.builds(
     Answer,
-    st.sampled_from([str(n) for n in range(30)]),
+    st.sampled_from([str(n) for n in range(40)]),
     st.sampled_from(STATUSES),
     VALUES,
     st.lists(st.text(max_size=12), min_size=1, max_size=3).map(tuple),

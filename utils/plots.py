@@ -22,6 +22,7 @@ def lines(x, curves, title="", xlabel="", ylabel="", logx=False, logy=False):
     """`curves` is `{label: y}`; each is told from the others by dashes as well as by colour.
 
     `logx` and `logy` ask for a logarithmic axis; 2 in place of True marks powers of two.
+    A linear y axis begins at 0 where nothing is negative.
     """
     _, ax = plt.subplots(figsize=(5.5, 2.8))
     for (label, y), (colour, dashes) in zip(curves.items(), STYLES, strict=False):
@@ -33,7 +34,7 @@ def lines(x, curves, title="", xlabel="", ylabel="", logx=False, logy=False):
             scale("log", base=2 if log == 2 else 10)
         if log == 2:
             axis.set_major_formatter("{x:g}")
-    if not logy and min(map(np.min, curves.values())) >= 0:
+    if not logy and all(np.all(np.asarray(y) >= 0) for y in curves.values()):
         ax.set_ylim(bottom=0)
     _quiet(ax, title, xlabel, ylabel)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from grader.compare import Within, conform
-from grader.exercise import Complaint, Exercise, Law, call, value
+from grader.exercise import Exercise, Fault, Law, call, value
 from utils.reference import dictionary_lookup as right
 
 CHAPTER = "dictionary_lookup"
@@ -822,20 +822,20 @@ def _largest_weight_is_wanted(case, temperature, wanted):
     query, keys, weight = case.args
     temperature = float(conform(temperature, wanted))
     if not (np.isfinite(temperature) and temperature > 0):
-        return Complaint("not_positive", "the temperature should be positive and finite")
+        return Fault("not_positive", "the temperature should be positive and finite")
     scores = right.similarity(query, keys)
     got = right.softmax(scores / temperature).max()
     if abs(got - weight) <= 1e-6:
         return None
     if abs(got - weight) < 1e-4:
         words = "nearly, but the largest weight must be right to 1e-6: search longer"
-        return Complaint("too_coarse", words)
+        return Fault("too_coarse", words)
     low, high = 1 / len(scores), 1 / np.count_nonzero(scores == scores.max())
     if min(abs(got - low), abs(got - high)) < 1e-3:
         words = "the search ended at the end of its interval: did it go the wrong way, or is the interval too narrow?"
-        return Complaint("ran_to_the_end", words)
+        return Fault("ran_to_the_end", words)
     words = f"at your temperature the largest weight is {got:.6f}; wanted is {weight:.6f}"
-    return Complaint(None, words)
+    return Fault(None, words)
 
 
 temperature_for = Exercise(
@@ -1332,15 +1332,13 @@ def _learns(case, query, wanted):
     if end <= ENOUGH * start:
         return None
     words = f"the loss went from {start:.3g} to {end:.3g}; it should fall by at least 95 %"
-    return Complaint(None, words)
+    return Fault(None, words)
 
 
 def _still_at_zeros(query):
     if np.abs(query).max() < 1e-9:
         return None
-    return Complaint(
-        "starts_elsewhere", "after steps=0 the query should still be zeros: start there"
-    )
+    return Fault("starts_elsewhere", "after steps=0 the query should still be zeros: start there")
 
 
 def _went_a_little(query, wanted):
@@ -1348,17 +1346,17 @@ def _went_a_little(query, wanted):
     distance, right_distance = np.linalg.norm(query), np.linalg.norm(wanted)
     if distance == 0:
         words = "the query has not moved: is a step missing, or is it cut to integers?"
-        return Complaint("no_step", words)
+        return Fault("no_step", words)
     along = query @ wanted / (distance * right_distance)
     if along < -0.99:
-        return Complaint("uphill", "the query goes uphill: subtract the gradient")
+        return Fault("uphill", "the query goes uphill: subtract the gradient")
     if along < 0.99:
-        return Complaint(
+        return Fault(
             "other_direction", "the first steps go in another direction than the gradient's"
         )
     if not 0.4 < distance / right_distance < 2.5:
         words = "so few, so short steps lead to another place: use `steps` and `lr`, and the gradient as it is"
-        return Complaint("other_length", words)
+        return Fault("other_length", words)
     return None
 
 

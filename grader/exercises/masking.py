@@ -3,7 +3,7 @@
 import numpy as np
 
 from grader.compare import conform
-from grader.exercise import Complaint, Exercise, Law, call, specimen
+from grader.exercise import Exercise, Fault, Law, call, specimen
 from grader.specimens import leaks, padding
 from utils.cases import Case
 from utils.reference import masking as right
@@ -507,7 +507,7 @@ _mistakes(
     _adds,
     ("additive_turned_round", "Yours is turned round: what may be read gets 0, what may not gets -inf.", (-np.inf, 0)),
     ("plus_infinity", "Yours lacks a minus: +inf would give a forbidden key everything.", (0, np.inf)),
-    ("minus_a_billion", "Yours has -1e9, a number like others: two forbidden scores still differ, and float16 has no such number. Use -inf.", (0, -1e9)),
+    ("minus_a_billion", "Yours has -1e9, a number like others: added to two scores it leaves them different, and float16 has no such number. Use -inf.", (0, -1e9)),
     ("minus_ten_thousand", "Yours has -10000, a score that an allowed key may have too: use -inf.", (0, -1e4)),
     ("one_where_allowed", "Yours has 1 where a key is allowed: adding must leave such scores as they are, so 0.", (1, -np.inf)),
     ("ones_and_zeros", "Yours holds ones and zeros; to be added to scores they must be 0 and -inf.", (1, 0)),
@@ -683,6 +683,7 @@ BOTH = (
     ("renormalised_to_nan", "Your mask comes too late, after the softmax or after its maximum and exponentials, and what is left is divided by its sum: where nothing is left, that is 0 / 0. Put the mask into the scores first.", lambda s, m: _kept(s, m) / _kept(s, m).sum(-1, keepdims=True)),
     ("even_where_empty", "Yours gives equal weights where no key is allowed: such a row should get zeros.", _even_where(lambda m, weights: ~m.any(-1, keepdims=True))),
     ("scores_times_mask", "Yours multiplies the scores by the mask: a forbidden key scores 0 then, and exp(0) is 1.", lambda s, m: softmax(s * m)),
+    ("scores_times_infinity", "Yours multiplies forbidden scores by -inf, and a negative one becomes +inf: put -inf in their place.", lambda s, m: softmax(s * np.where(m, 1, -np.inf))),
     ("adds_true_and_false", "Yours adds the mask to the scores as 0 and 1: what is added must be 0 and -inf.", lambda s, m: softmax(s + m)),
     ("fills_with_zero", "Yours sets forbidden scores to 0, which is a score like others: set them to -inf.", _filling(0.0)),
     ("fills_with_a_billion", "Yours sets forbidden scores to a finite number such as -1e9: where nothing is allowed, all scores tie and every key gets a share. Use -inf, and give such rows zeros.", _filling(-1e9)),
@@ -700,6 +701,7 @@ _mistakes(
     ("fills_with_ten_thousand", "Yours sets forbidden scores to a finite number such as -10000: an allowed score of -20000 loses to it. Use -inf.", _filling(-1e4)),
     ("fills_with_the_least", "Yours sets forbidden scores to the least finite number: where nothing is allowed, every key gets a share. Use -inf, and give such rows zeros.", _filling(np.finfo("f4").min)),
     ("fills_with_plus_infinity", "Yours sets forbidden scores to +inf: a minus is missing.", _filling(np.inf)),
+    ("sums_without_axis", "Yours lacks keepdims=True: the sums of the rows lose their axis, and no longer fit the rows.", lambda s, m: np.exp(np.where(m, s, -np.inf)) / np.where(m, np.exp(s), 0).sum(-1)),
     ("sum_at_least_one", "Yours never divides by less than 1: rows of low scores no longer sum to 1.", _sum_at_least_one),
     ("no_maximum", "Yours subtracts nothing before exp, which overflows or vanishes: subtract the row's maximum.", _no_maximum),
 )  # fmt: skip
@@ -864,6 +866,8 @@ _mistakes(
     ("swapped_results", "Yours returns the two results swapped: out first, then weights.", lambda out, w, v, m: (w, out)),
     ("returns_out_only", "Yours returns the output only: return the pair (out, weights).", lambda out, w, v, m: out),
     ("clears_what_some_read", "Yours clears values that some query reads: clear only those that no query may read.", _values_where(lambda m: np.atleast_2d(m).all(axis=-2)[..., None])),
+    ("infinity_is_left", "Yours replaces NaN among the values, and inf is left, which 0 does not silence either: put zeros for all values that no query may read.", lambda out, w, v, m: (w @ np.where(np.isnan(v), 0, v), w)),
+    ("asks_the_batch", "Yours asks along axis 0, which is the queries only without a batch: it is axis=-2.", _values_where(lambda m: np.atleast_2d(m).any(axis=0)[..., None])),
     ("asks_the_queries", "Yours asks which queries read something, along the keys: asked for is which keys are read, axis=-2.", _values_where(lambda m: m.any(axis=-1)[..., None])),
 )  # fmt: skip
 
@@ -921,10 +925,10 @@ def _plain_lists(case, value):
         return None
     if any(isinstance(x, np.ndarray) for x in [*value, *rows]):
         words = "The numbers are right, but yours returns arrays: wanted are lists of lists, made with nothing but loops and math."
-        return Complaint("returns_arrays", words, alone=True, hint="")
+        return Fault("returns_arrays", words, alone=True, hint="")
     if any(isinstance(x, np.ndarray | np.generic) for row in rows for x in row):
         words = "The numbers are right, but NumPy made them: math.exp and math.sqrt give plain ones, and nothing else is to be imported."
-        return Complaint("numpy_numbers", words, alone=True, hint="")
+        return Fault("numpy_numbers", words, alone=True, hint="")
     return None
 
 
@@ -998,7 +1002,8 @@ _mistakes(
 
 
 @causal_attention_loops.mistake(
-    "Yours does not subtract the row's largest score, and exp overflows where scores are large."
+    "Yours takes exp of large numbers, which overflows: subtract the row's largest score, and take no exponential of a later "
+    "token's score, which may be larger still."
 )
 def loop_overflows(q, k, v):
     scores = np.multiply(q @ np.transpose(k), np.shape(q)[1] ** -0.5)
@@ -1113,7 +1118,7 @@ def _judges(says_sound):
             return None
         name, found = ("too_strict", "turns down") if sound else ("too_weak", "finds no leak in")
         words = f"{name.replace('_', ' ')}: your test {found} an attention that {what}"
-        return Complaint(name, words, alone=True, hint=lacks or None)
+        return Fault(name, words, alone=True, hint=lacks or None)
 
     return accept
 
@@ -1195,8 +1200,10 @@ _mistakes(
     ("leak_too_tolerant", "Your tolerance is so wide that a leak of a few thousandths passes: rounding is far smaller.", {"atol": 0.02}),
     ("leak_compares_means", "Your test compares means or sums, and one number up and another down leave those as they are: compare every number.", {"moved": lambda after, before, atol: abs((after - before).mean()) > atol}),
     ("shorter_than_T", "Your test uses fewer than T tokens: some leak only in longer inputs.", {"tokens": lambda T: 6}),
+    ("skips_the_neighbour", "Your test never compares the row just before a changed token, and a leak by one token passes: replace from position t on, and compare all rows before t.", {"rows": lambda t: slice(t - 1)}),
+    ("not_forgotten", "Your test says True where rows stay the same: is a `not` missing in front of np.allclose?", {"moved": lambda after, before, atol: not _far(after, before, atol)}),
     ("own_token_counts", "Your test compares the row at the changed position as well: it may depend on its own token.", {"rows": lambda t: slice(t + 1)}),
-    ("changes_stay", "Your test leaves its changes in from one position to the next, and so turns down plain causal attention: `q2 = q` is no copy, so write q.copy().", {"copies": False}),
+    ("changes_stay", "Your test turns down plain causal attention: either it compares rows at or after the change, where only those before it must stay, or it leaves its changes in, since `q2 = q` is no copy (write q.copy()).", {"copies": False}),
     ("changes_the_past", "Your test changes earlier tokens and compares later rows, and so turns down plain causal attention: change later tokens, and compare the rows before them.", {"rows": lambda t: slice(t, None), "replaced": lambda t: slice(t)}),
     ("nan_in_the_future", "Your test puts NaN into the future, and so turns down plain causal attention, where 0 times NaN is NaN: use finite numbers.", {"sizes": [np.nan]}),
 )  # fmt: skip
@@ -1261,7 +1268,7 @@ padding_is_ignored = _a_test(
 
 
 def _replacing(
-    lengths=lambda T: [T // 2, T, 1, 0, T - 2, 3],
+    lengths=lambda T: [T // 2, T, 1, 0, T - 4, 3],
     junk=(1.0, 100.0, np.nan),
     which="kv",
     slots=slice(None),
@@ -1308,6 +1315,8 @@ _mistakes(
     ("one_sequence_only", "Your test uses a single sequence: a batch can mix up lengths.", {"lengths": lambda T: [T // 2]}),
     ("no_padding_behind", "Your test compares no row with padding behind it: a length of T leaves none, and a length of 0 no row. Use a length between them as well.", {"lengths": lambda T: [T, 0]}),
     ("first_slot_only", "Your test changes the first padded slot only: change them all.", {"slots": slice(0, 1)}),
+    ("skips_the_first_slot", "Your test leaves the first padded slot as it is: with a length of n the padding begins at n.", {"slots": slice(1, None)}),
+    ("no_length_between", "Your test uses no length between 1 and T: a leak may hide there.", {"lengths": lambda T: [0, 1, T]}),
     ("last_slot_only", "Your test changes the last slot only: change all that is padded.", {"slots": slice(-1, None)}),
     ("compares_padded_rows", "Your test compares padded rows as well: what stands in them does not matter.", {"all_rows": True}),
     ("no_short_sequence", "Your test uses no sequence of one token: a leak may hide there.", {"lengths": lambda T: [T // 2, T, 0, T - 2, 3]}),
@@ -1462,6 +1471,26 @@ _mistakes(
 def logits_alone(logits, tokens):
     tokens = np.asarray(tokens)[1:]
     return -np.asarray(logits)[:-1][np.arange(len(tokens)), tokens]
+
+
+@next_token_losses.mistake(
+    "Yours takes the maximum away inside the exponentials alone: take it from the token's logit as well, or "
+    "add it to the logarithm of the sum."
+)
+def maximum_not_added_back(logits, tokens):
+    logits, tokens = np.asarray(logits)[:-1], np.asarray(tokens)[1:]
+    total = np.log(np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(-1))
+    return total - logits[np.arange(len(tokens)), tokens]
+
+
+@next_token_losses.mistake(
+    "Yours picks every token's entry in every row: wanted is one entry a row, which takes the row's number as "
+    "well, np.arange(T - 1)."
+)
+def every_row_for_every_token(logits, tokens):
+    logits, tokens = as_floating(logits)[:-1], np.asarray(tokens)[1:]
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return (np.log(np.exp(shifted).sum(-1, keepdims=True)) - shifted)[:, tokens]
 
 
 @next_token_losses.mistake(

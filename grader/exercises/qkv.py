@@ -3,7 +3,7 @@
 import numpy as np
 
 from grader.compare import conform
-from grader.exercise import Complaint, Exercise, Law, call, specimen, value
+from grader.exercise import Exercise, Fault, Law, call, specimen, value
 from grader.specimens import equivariance
 from utils.cases import Case
 from utils.reference import qkv as right
@@ -859,8 +859,8 @@ def _judges_the_layer(case, value, wanted):
         return None
     if sound:
         words = f"too strict: your test rejects a layer that {what}"
-        return Complaint("too_strict", words, alone=True)
-    return Complaint("too_weak", f"too weak: your test accepts a layer that {what}", alone=True)
+        return Fault("too_strict", words, alone=True)
+    return Fault("too_weak", f"too weak: your test accepts a layer that {what}", alone=True)
 
 
 is_permutation_equivariant = Exercise(
@@ -1001,10 +1001,10 @@ def _scores_the_token_before(case, value, wanted):
     strength = case.kwargs.get("strength", case.args[1] if len(case.args) > 1 else 20.0)
     if q.ndim != 2 or k.ndim != 2 or len(q) != T or len(k) != T or q.shape != k.shape:
         words = f"q {q.shape} and k {k.shape} should have {T} rows each, and rows of one length"
-        return Complaint("wrong_shape", words)
+        return Fault("wrong_shape", words)
     table = q.astype(float) @ k.T.astype(float)
     if T > 2 and all(table[i].argmax() == i + 1 for i in range(1, T - 1)):
-        return Complaint(
+        return Fault(
             "finds_the_next", "each token finds the next one: it should find the one before"
         )
     for i in range(1, T):
@@ -1013,7 +1013,7 @@ def _scores_the_token_before(case, value, wanted):
             words = (
                 f"row {i}: the score of token {i - 1} leads by {lead:.4g}; wanted is {strength:.4g}"
             )
-            return Complaint(None, words)
+            return Fault(None, words)
     return None
 
 
@@ -1110,7 +1110,7 @@ def _ledger_agrees(case, value, wanted):
         conform(value, wanted)
     for key, shape in wanted.items():
         if key not in value:
-            return Complaint("missing_key", f"“{key}” is missing")
+            return Fault("missing_key", f"“{key}” is missing")
         yours = value[key]
         yours = (
             tuple(yours.tolist() if isinstance(yours, np.ndarray) else yours)
@@ -1118,9 +1118,9 @@ def _ledger_agrees(case, value, wanted):
             else yours
         )
         if yours is None:
-            return Complaint("not_written", f"“{key}” is not filled in yet")
+            return Fault("not_written", f"“{key}” is not filled in yet")
         if yours != shape:
-            return Complaint("wrong_shape", f"“{key}” is not {yours!r}: think of {MEANING[key]}")
+            return Fault("wrong_shape", f"“{key}” is not {yours!r}: think of {MEANING[key]}")
     return None
 
 

@@ -41,6 +41,14 @@ def has_a_sink(q, k, v):
     return w @ v / (1.0 + w.sum(axis=1, keepdims=True))
 
 
+def keeps_the_first(q, k, v):
+    """reads token 0 and the two tokens before and at its own"""
+    i, j = np.indices((len(q), len(q)))
+    s = np.where((j <= i) & ((j > i - 2) | (j == 0)), q @ k.T, -np.inf)
+    w = np.exp(s - s.max(axis=1, keepdims=True))
+    return w / w.sum(axis=1, keepdims=True) @ v
+
+
 def prefers_the_near(q, k, v):
     """adds a bias that falls with distance into the past"""
     i, j = np.indices((len(q), len(q)))
@@ -165,6 +173,18 @@ def opens_the_first_row(q, k, v):
     return w / w.sum(axis=1, keepdims=True) @ v
 
 
+def opens_the_first_pair(q, k, v):
+    """leaks from token 1 into row 0 only
+
+    Change the tokens from every position on, 1 to T - 1, and compare all rows before it.
+    """
+    m = np.tri(len(q), dtype=bool)
+    m[0, 1] = True
+    s = np.where(m, q @ k.T / np.sqrt(q.shape[1]), -np.inf)
+    w = np.exp(s - s.max(axis=1, keepdims=True))
+    return w / w.sum(axis=1, keepdims=True) @ v
+
+
 def opens_one_pair(q, k, v):
     """leaks from one token to one other only, from token 3 into row 2
 
@@ -246,7 +266,7 @@ def divides_by_all(q, k, v):
 def hears_a_whisper(q, k, v):
     """moves by a few thousandths with the token after its own, however large its numbers are
 
-    Is your tolerance too wide? Rounding is far smaller than a thousandth.
+    Is every row before the change compared, with a tolerance far below a thousandth?
     """
     out = 2.0 + np.tanh(np.cumsum(v, axis=0))
     out[:-1] += 0.003 * np.sin(q + k + v)[1:]
@@ -277,6 +297,7 @@ SOUND = (
     rounds_by_all,
     has_a_window,
     has_a_sink,
+    keeps_the_first,
     prefers_the_near,
     leaves_itself_out,
     takes_the_mean_of_the_past,
@@ -295,6 +316,7 @@ LEAKY = (
     reads_everything,
     opens_a_late_row,
     opens_the_first_row,
+    opens_the_first_pair,
     opens_one_pair,
     reads_across_eight,
     centres_its_keys,

@@ -4,8 +4,8 @@ In SOUND ones no key or value beyond a length reaches a row within it, not even
 as NaN; in LEAKY ones one does. Each stands alone: a copy of its source runs in
 the student's process. A docstring's second paragraph says what a test lacks that
 judges it wrongly; the first that is judged wrongly is the one named. Every LEAKY
-one shows in every batch that holds a length of 1 and one of T, whatever else is
-in it and in whatever order.
+one shows in every batch that holds lengths of 1, of T and between them, whatever
+else is in it and in whatever order.
 """
 
 import numpy as np
@@ -148,6 +148,21 @@ def divides_by_the_longest(q, k, v, lengths):
     return q + total / max(np.max(lengths), 1)
 
 
+def reads_its_neighbours(q, k, v, lengths):
+    """adds the tokens before and after, as far as they lie within the length"""
+    real = np.where((np.arange(v.shape[1]) < np.asarray(lengths)[:, None])[..., None], v, 0.0)
+    out = q + real
+    out[:, 1:] += real[:, :-1]
+    out[:, :-1] += real[:, 1:]
+    return out
+
+
+def adds_up_the_past(q, k, v, lengths):
+    """adds up the values so far, with zeros for padding"""
+    m = (np.arange(v.shape[1]) < np.asarray(lengths)[:, None])[..., None]
+    return np.tanh(q) * np.cumsum(np.where(m, v * np.tanh(k), 0.0), axis=1)
+
+
 def takes_the_largest(q, k, v, lengths):
     """adds the largest value of each column within the length"""
     m = (np.arange(v.shape[1]) < np.asarray(lengths)[:, None])[..., None]
@@ -244,14 +259,15 @@ def stops_one_late(q, k, v, lengths):
     return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
 
 
-def reads_the_last_slot(q, k, v, lengths):
-    """reads the last slot, padded or not
+def stops_two_late(q, k, v, lengths):
+    """reads the second padded token
 
-    Change every padded slot, the last among them.
+    Change every padded slot, those in the middle among them.
     """
-    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
-    m[:, -1] = True
-    return q + np.where(m[..., None], v, 0.0).mean(axis=1, keepdims=True)
+    slots, n = np.arange(k.shape[1]), np.asarray(lengths)[:, None]
+    return q + np.where(((slots < n) | (slots == n + 1))[..., None], v, 0.0).sum(
+        axis=1, keepdims=True
+    )
 
 
 def multiplies_values_by_zero(q, k, v, lengths):
@@ -297,6 +313,26 @@ def reads_on_after_one(q, k, v, lengths):
     return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
 
 
+def reads_on_after_two(q, k, v, lengths):
+    """hides padding only in sequences of one token at most
+
+    Let one sequence have a length between 1 and T.
+    """
+    n = np.where(np.asarray(lengths) > 1, k.shape[1], lengths)
+    m = np.arange(k.shape[1]) < n[:, None]
+    return q + np.where(m[..., None], v, 0.0).sum(axis=1, keepdims=True)
+
+
+def reads_the_last_slot_behind_more(q, k, v, lengths):
+    """reads the last slot where other padding stands before it
+
+    Change every padded slot, from the length on to the last.
+    """
+    m = np.arange(k.shape[1]) < np.asarray(lengths)[:, None]
+    m[:, -1] |= np.asarray(lengths) < k.shape[1] - 1
+    return q + np.where(m[..., None], v, 0.0).mean(axis=1, keepdims=True)
+
+
 def reads_the_others_padding(q, k, v, lengths):
     """hides its own padding, and reads that of the other sequences of the batch
 
@@ -335,6 +371,8 @@ SOUND = (
     mixes_the_batch,
     counts_from_the_end,
     divides_by_the_longest,
+    reads_its_neighbours,
+    adds_up_the_past,
     takes_the_largest,
 )
 LEAKY = (
@@ -346,11 +384,13 @@ LEAKY = (
     counts_padded_keys,
     takes_anothers_length,
     stops_one_late,
-    reads_the_last_slot,
+    stops_two_late,
+    reads_the_last_slot_behind_more,
     multiplies_values_by_zero,
     adds_to_its_scores,
     goes_by_the_longest,
     reads_on_after_one,
+    reads_on_after_two,
     reads_the_others_padding,
     obeys_loud_padding,
 )

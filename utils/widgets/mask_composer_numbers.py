@@ -156,8 +156,8 @@ def total(state, choice, row):
     sums = f"its weights sum to {fix(state['sums'][i])}"
     if choice.after:
         right = fix(0 if state["empty"][i] else 1)
-        lost = fix(state["lost"][i])
-        return f"{words}; {sums}, {lost} is lost (masked before softmax: sum {right})"
+        gone = fix(state["lost"][i])
+        return f"{words}; {sums}, {gone} is lost (masked before softmax: sum {right})"
     if state["empty"][i]:
         return f"{words}: the row is empty, and its weights are 0"
     return f"{words}; {sums}"

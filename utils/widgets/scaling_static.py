@@ -67,14 +67,14 @@ def static():
     """What the chapter shows in place of the figure: (text alternative, SVG, Markdown table)."""
     words = summarise(look(START, SCALED), SCALED)
     alt = f"Two panels: a histogram of scores, and one row of weights. {words}"
-    return alt, static_svg(), static_table(range(len(WIDTHS)))
+    return alt, static_svg(), static_table()
 
 
-def static_table(indices):
-    """A Markdown table: both settings of the switch at some widths."""
+def static_table():
+    """A Markdown table: both settings of the switch at every width."""
     rows = [
         [str(WIDTHS[i]), name, *(number for _, number in facts(look(i, scaled)))]
-        for i in indices
+        for i in range(len(WIDTHS))
         for name, scaled in (("no", False), ("yes", True))
     ]
     head = ["Width", "Scaled", *(name for name, _ in facts(look(0, False)))]

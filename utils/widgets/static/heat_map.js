@@ -1,5 +1,5 @@
 // A heat map to walk in: an ARIA grid, one cell of it in the tab order. It knows
-// nothing of the figure around it; utils/widgets/figure.py joins the two files.
+// nothing of the figure around it; utils/widgets/figure.py joins the files.
 //
 //   const map = heatMap(el, { label, corner, rowLabels, columnLabels, onSelect, onHover });
 //   map.update({ values, marks, selected: [i, j], describe: (i, j) => "..." });
