@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -106,12 +107,23 @@ def run_all(page, file):
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
 
+    prompts = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt")
+
     def done():
-        page.keyboard.press("Control+s")
-        cells = json.loads(file.read_text())["cells"]
-        return all(c["execution_count"] for c in cells if c["cell_type"] == "code" and c["source"])
+        # A count in the file may be of a cell that still runs; JupyterLab's own prompt is not, and
+        # once the last one is there it takes the focus back.
+        texts = prompts.all_inner_texts()
+        return texts and all(re.fullmatch(r"\[\d+\]:", text.strip()) for text in texts)
 
     _wait(done, 90)
+    page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)
+    before = file.stat().st_mtime_ns
+
+    def saved():
+        page.keyboard.press("Control+s")
+        return file.stat().st_mtime_ns > before
+
+    _wait(saved, 30)
     return json.loads(file.read_text())
 
 
