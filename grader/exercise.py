@@ -111,11 +111,11 @@ class Exercise:
         """The names of the groups, in the order in which a reader should mend them."""
         return list(dict.fromkeys([*self.order, *(case.group for case in self.cases())]))
 
-    def mistake(self, advice):
-        """Decorator: declare a wrong implementation, named like the function."""
+    def mistake(self, advice, name=None):
+        """Decorator: declare a wrong implementation, named like the function if not otherwise."""
 
         def declare(candidate):
-            self.mistakes.append(Mistake(candidate.__name__, advice, candidate))
+            self.mistakes.append(Mistake(name or candidate.__name__, advice, candidate))
             return candidate
 
         return declare
@@ -132,6 +132,16 @@ def _cases(exercise, seed, hidden):
     with np.errstate(all="ignore"):  # whatever a notebook has set for its own arithmetic
         made = list(exercise.make_cases(rng))
     return [replace(case, name=str(number)) for number, case in enumerate(made)]
+
+
+# Remarks for answers that pass, and could take more than was asked for.
+LISTS = "It would also take nested lists if it began with np.asarray."
+INTEGERS = "Integers came in once and it failed on them: convert them to floats to be safe."
+
+
+def signed(rng, *shape):
+    """Signed, unsaturated numbers, none of them near 0, no two slices alike."""
+    return rng.uniform(0.3, 1.2, shape) * rng.choice([-1.0, 1.0], shape)
 
 
 def call(group, *args, **kwargs):

@@ -3,11 +3,10 @@
 import numpy as np
 
 from grader.compare import Within, conform
-from grader.exercise import Exercise, Fault, Law, call, value
+from grader.exercise import LISTS, Exercise, Fault, Law, call, value
 from utils.reference import dictionary_lookup as right
 
 CHAPTER = "dictionary_lookup"
-LISTS = "It would also take nested lists if it began with np.asarray."
 
 
 def _signed(rng, *shape):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from grader.compare import conform
-from grader.exercise import Exercise, Fault, Law, call, specimen
+from grader.exercise import INTEGERS, LISTS, Exercise, Fault, Law, call, signed, specimen
 from grader.specimens import leaks, padding
 from utils.cases import Case
 from utils.reference import masking as right
@@ -11,14 +11,7 @@ from utils.reference.dictionary_lookup import as_floating, softmax
 from utils.wire import Rng
 
 CHAPTER = "masking"
-LISTS = "It would also take nested lists if it began with np.asarray."
 NUMBERS = "With a mask of 0 and 1 in place of False and True it did something else: begin with np.asarray(mask, dtype=bool) to be safe."
-INTEGERS = "Integers came in once and it failed on them: convert them to floats to be safe."
-
-
-def _signed(rng, *shape):
-    """Signed, unsaturated numbers, none of them near 0, no two slices alike."""
-    return rng.uniform(0.3, 1.2, shape) * rng.choice([-1.0, 1.0], shape)
 
 
 def _mask(rng, *shape):
@@ -46,9 +39,7 @@ BOOLEAN = Law(
 def _mistakes(exercise, make, *rows):
     """Declare a mistake for every row (name, advice, piece); its code is `make(piece)`."""
     for name, advice, piece in rows:
-        candidate = make(piece)
-        candidate.__name__ = name
-        exercise.mistake(advice)(candidate)
+        exercise.mistake(advice, name)(make(piece))
 
 
 def _common_mask_mistakes(exercise, reference):
@@ -543,35 +534,35 @@ def _spoil(scores, mask, rng, junk=(np.nan, np.inf, 1e5, -np.inf)):
 
 
 def _masked_softmax_cases(rng):
-    yield call("causal", 2 * _signed(rng, 5, 5), right.causal_mask(5))
-    yield call("causal", 2 * _signed(rng, 3, 7), right.causal_mask(3, 7))
-    yield call("any mask", 2 * _signed(rng, 4, 6), _mask(rng, 4, 6))
-    yield call("any mask", 2 * _signed(rng, 6, 6), _mask(rng, 6, 6))
-    yield call("no mask", 2 * _signed(rng, 3, 5))
-    yield call("no mask", 2 * _signed(rng, 2, 3, 4), None)
+    yield call("causal", 2 * signed(rng, 5, 5), right.causal_mask(5))
+    yield call("causal", 2 * signed(rng, 3, 7), right.causal_mask(3, 7))
+    yield call("any mask", 2 * signed(rng, 4, 6), _mask(rng, 4, 6))
+    yield call("any mask", 2 * signed(rng, 6, 6), _mask(rng, 6, 6))
+    yield call("no mask", 2 * signed(rng, 3, 5))
+    yield call("no mask", 2 * signed(rng, 2, 3, 4), None)
     lengths = rng.permutation([1, 3, 5])
-    yield call("batch and heads", 2 * _signed(rng, 3, 4, 5), right.padding_mask(lengths, 5))
+    yield call("batch and heads", 2 * signed(rng, 3, 4, 5), right.padding_mask(lengths, 5))
     yield call(
-        "batch and heads", 2 * _signed(rng, 3, 2, 4, 5), right.padding_mask(lengths, 5)[:, None]
+        "batch and heads", 2 * signed(rng, 3, 2, 4, 5), right.padding_mask(lengths, 5)[:, None]
     )
     yield call(
-        "batch and heads", 2 * _signed(rng, 3, 3, 4, 5), right.padding_mask(lengths, 5)[:, None]
+        "batch and heads", 2 * signed(rng, 3, 3, 4, 5), right.padding_mask(lengths, 5)[:, None]
     )
-    yield call("batch and heads", 2 * _signed(rng, 3, 3, 5, 5), _mask(rng, 5, 5))
-    yield call("a mask with more axes", 2 * _signed(rng, 4, 5), right.padding_mask(lengths, 5))
-    yield call("empty rows", 2 * _signed(rng, 5, 3), right.causal_mask(5, 3))
+    yield call("batch and heads", 2 * signed(rng, 3, 3, 5, 5), _mask(rng, 5, 5))
+    yield call("a mask with more axes", 2 * signed(rng, 4, 5), right.padding_mask(lengths, 5))
+    yield call("empty rows", 2 * signed(rng, 5, 3), right.causal_mask(5, 3))
     yield call(
-        "empty rows", 2 * _signed(rng, 2, 3, 4), right.padding_mask(rng.permutation([0, 3]), 4)
+        "empty rows", 2 * signed(rng, 2, 3, 4), right.padding_mask(rng.permutation([0, 3]), 4)
     )
     low = np.array([[-20000.0, 5.0, -20001.0], [-2e12, 3.0, 1.0], [0.0, 1.0, 2.0]])
     low_mask = np.array([[1, 0, 1], [1, 0, 0], [1, 1, 0]], dtype=bool)
     yield call("low scores beside forbidden ones", low + rng.uniform(0, 0.5, (3, 1)), low_mask)
-    small = -(_signed(rng, 3, 4) ** 2) - 5.0
+    small = -(signed(rng, 3, 4) ** 2) - 5.0
     yield call("low scores beside forbidden ones", small, _mask(rng, 3, 4))
     for shape in ((4, 6), (2, 5, 4)):
         mask = _mask(rng, *shape)
-        yield call("anything in forbidden slots", _spoil(2 * _signed(rng, *shape), mask, rng), mask)
-    hole = _signed(rng, 3, 5)
+        yield call("anything in forbidden slots", _spoil(2 * signed(rng, *shape), mask, rng), mask)
+    hole = signed(rng, 3, 5)
     hole[[0, 1, 1], [1, 0, 2]] = -np.inf
     yield call(
         "allowed -inf", hole, np.array([[1, 1, 1, 0, 0], [1, 1, 1, 0, 1], [0, 1, 1, 1, 1]], bool)
@@ -586,10 +577,10 @@ def _masked_softmax_cases(rng):
         np.array([[1000.0, 1001.0, 5.0], [-1000.0, -1001.5, 5.0]]),
         np.array([[True, True, False]]),
     )
-    yield call("float32", (2 * _signed(rng, 3, 5)).astype("f4"), _mask(rng, 3, 5))
+    yield call("float32", (2 * signed(rng, 3, 5)).astype("f4"), _mask(rng, 3, 5))
     yield call("integers", rng.integers(-3, 4, (3, 4)), _mask(rng, 3, 4))
-    yield call("zeros and ones", _signed(rng, 3, 4), _mask(rng, 3, 4).astype(int))
-    yield call("nested lists", _signed(rng, 2, 3).tolist(), _mask(rng, 2, 3).tolist())
+    yield call("zeros and ones", signed(rng, 3, 4), _mask(rng, 3, 4).astype(int))
+    yield call("nested lists", signed(rng, 2, 3).tolist(), _mask(rng, 2, 3).tolist())
 
 
 def _rows_sum_to_one_or_nothing(case, weights):
@@ -718,9 +709,9 @@ _mistakes(
 
 def _qkv(rng, *lead, T=5, S=7, d_k=3, d_v=4):
     return (
-        _signed(rng, *lead, T, d_k) * 1.5,
-        _signed(rng, *lead, S, d_k) * 1.5,
-        _signed(rng, *lead, S, d_v) + 1,
+        signed(rng, *lead, T, d_k) * 1.5,
+        signed(rng, *lead, S, d_k) * 1.5,
+        signed(rng, *lead, S, d_v) + 1,
     )
 
 
@@ -905,7 +896,7 @@ def always_causal(q, k, v, mask=None, scale=None):
 
 def _loop_cases(rng):
     def lists(T, d_k, d_v, size=1.5):
-        q, k, v = _signed(rng, T, d_k), _signed(rng, T, d_k), _signed(rng, T, d_v) + 1
+        q, k, v = signed(rng, T, d_k), signed(rng, T, d_k), signed(rng, T, d_v) + 1
         return (size * q).tolist(), (size * k).tolist(), v.tolist()
 
     yield call("a short text", *lists(4, 2, 3))
@@ -1016,21 +1007,21 @@ def loop_overflows(q, k, v):
 
 
 def _wasted_cases(rng):
-    yield call("causal", 2 * _signed(rng, 6, 6), right.causal_mask(6))
-    yield call("causal", 2 * _signed(rng, 3, 7), right.causal_mask(3, 7))
-    yield call("any mask", 2 * _signed(rng, 5, 5), _mask(rng, 5, 5))
+    yield call("causal", 2 * signed(rng, 6, 6), right.causal_mask(6))
+    yield call("causal", 2 * signed(rng, 3, 7), right.causal_mask(3, 7))
+    yield call("any mask", 2 * signed(rng, 5, 5), _mask(rng, 5, 5))
     lengths = rng.permutation([1, 3, 5])
-    yield call("batch", 2 * _signed(rng, 3, 4, 5), right.padding_mask(lengths, 5))
-    yield call("batch", 2 * _signed(rng, 3, 2, 4, 5), right.padding_mask(lengths, 5)[:, None])
-    yield call("all or nothing", 2 * _signed(rng, 5, 3), right.causal_mask(5, 3))
+    yield call("batch", 2 * signed(rng, 3, 4, 5), right.padding_mask(lengths, 5))
+    yield call("batch", 2 * signed(rng, 3, 2, 4, 5), right.padding_mask(lengths, 5)[:, None])
+    yield call("all or nothing", 2 * signed(rng, 5, 3), right.causal_mask(5, 3))
     yield call(
         "large numbers",
         np.array([[1000.0, 1001.0, 999.0], [-1000.0, -1001.0, -999.5]]),
         _mask(rng, 2, 3),
     )
     yield call("integers", rng.integers(-2, 3, (3, 4)), _mask(rng, 3, 4))
-    yield call("zeros and ones", _signed(rng, 3, 4), _mask(rng, 3, 4).astype(int))
-    yield call("nested lists", _signed(rng, 2, 3).tolist(), _mask(rng, 2, 3).tolist())
+    yield call("zeros and ones", signed(rng, 3, 4), _mask(rng, 3, 4).astype(int))
+    yield call("nested lists", signed(rng, 2, 3).tolist(), _mask(rng, 2, 3).tolist())
 
 
 wasted_mass = Exercise(
@@ -1373,18 +1364,18 @@ def _loss_cases(rng):
     def tokens(T, n):
         return np.append(rng.permutation(n)[: T - 1], rng.integers(n))
 
-    yield call("a short text", 2 * _signed(rng, 5, 7), tokens(5, 7))
-    yield call("a short text", 2 * _signed(rng, 6, 9), tokens(6, 9))
-    yield call("as many words as tokens", 2 * _signed(rng, 6, 6), tokens(6, 6))
-    yield call("two tokens", 2 * _signed(rng, 2, 4), rng.integers(4, size=2))
-    yield call("one token", 2 * _signed(rng, 1, 4), rng.integers(4, size=1))
+    yield call("a short text", 2 * signed(rng, 5, 7), tokens(5, 7))
+    yield call("a short text", 2 * signed(rng, 6, 9), tokens(6, 9))
+    yield call("as many words as tokens", 2 * signed(rng, 6, 6), tokens(6, 6))
+    yield call("two tokens", 2 * signed(rng, 2, 4), rng.integers(4, size=2))
+    yield call("one token", 2 * signed(rng, 1, 4), rng.integers(4, size=1))
     high = np.array([[1000.0, 1001.0, 999.5], [-1000.0, -1000.5, -999.0], [0.5, -1.0, 2.0]])
     yield call("large numbers", high, np.array([0, 1, int(rng.integers(3))]))
     rare = np.array([[1000.0, 0.0], [-30.0, 30.0], [0.0, 1.0]]) + rng.uniform(0, 1, (3, 1))
     yield call("a word that nobody expected", rare, np.array([0, 1, 0]))
-    yield call("float32", (2 * _signed(rng, 5, 6)).astype("f4"), tokens(5, 6))
+    yield call("float32", (2 * signed(rng, 5, 6)).astype("f4"), tokens(5, 6))
     yield call("integers", rng.integers(-3, 4, (4, 5)), tokens(4, 5))
-    yield call("nested lists", _signed(rng, 3, 4).tolist(), tokens(3, 4).tolist())
+    yield call("nested lists", signed(rng, 3, 4).tolist(), tokens(3, 4).tolist())
 
 
 next_token_losses = Exercise(

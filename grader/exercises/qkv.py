@@ -3,7 +3,7 @@
 import numpy as np
 
 from grader.compare import conform
-from grader.exercise import Exercise, Fault, Law, call, specimen, value
+from grader.exercise import INTEGERS, LISTS, Exercise, Fault, Law, call, signed, specimen, value
 from grader.specimens import equivariance
 from utils.cases import Case
 from utils.reference import qkv as right
@@ -11,19 +11,12 @@ from utils.reference.dictionary_lookup import softmax
 from utils.wire import Rng
 
 CHAPTER = "qkv"
-LISTS = "It would also take nested lists if it began with np.asarray."
-INTEGERS = "Integers came in once and it failed on them: convert them to floats to be safe."
-
-
-def _signed(rng, *shape):
-    """Signed, unsaturated numbers, none of them near 0, no two slices alike."""
-    return rng.uniform(0.3, 1.2, shape) * rng.choice([-1.0, 1.0], shape)
 
 
 def _weights(rng, d_model, d_k, d_v):
     """Three projections, different and not symmetric, scaled so that scores stay moderate."""
     shrink = d_model**-0.5
-    return [_signed(rng, d_model, d) * shrink for d in (d_k, d_k, d_v)]
+    return [signed(rng, d_model, d) * shrink for d in (d_k, d_k, d_v)]
 
 
 def _with_floats(dtype, arrays):
@@ -34,16 +27,16 @@ def _with_floats(dtype, arrays):
 
 
 def _project_cases(rng):
-    yield call("one sequence", _signed(rng, 7, 5), *_weights(rng, 5, 3, 4))
-    yield call("one sequence", _signed(rng, 2, 6), *_weights(rng, 6, 8, 3))
-    yield call("square", _signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
-    yield call("batch", _signed(rng, 2, 7, 5), *_weights(rng, 5, 3, 4))
-    yield call("batch", _signed(rng, 2, 3, 4, 5), *_weights(rng, 5, 6, 2))
-    yield call("one token", _signed(rng, 1, 5), *_weights(rng, 5, 3, 4))
-    yield call("float32", *_with_floats("f4", [_signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
+    yield call("one sequence", signed(rng, 7, 5), *_weights(rng, 5, 3, 4))
+    yield call("one sequence", signed(rng, 2, 6), *_weights(rng, 6, 8, 3))
+    yield call("square", signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
+    yield call("batch", signed(rng, 2, 7, 5), *_weights(rng, 5, 3, 4))
+    yield call("batch", signed(rng, 2, 3, 4, 5), *_weights(rng, 5, 6, 2))
+    yield call("one token", signed(rng, 1, 5), *_weights(rng, 5, 3, 4))
+    yield call("float32", *_with_floats("f4", [signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
     ints = [rng.integers(-5, 6, shape) for shape in ((4, 3), (3, 2), (3, 2), (3, 5))]
     yield call("integers", *ints)
-    lists = [a.tolist() for a in [_signed(rng, 3, 2), *_weights(rng, 2, 3, 4)]]
+    lists = [a.tolist() for a in [signed(rng, 3, 2), *_weights(rng, 2, 3, 4)]]
     yield call("nested lists", *lists)
 
 
@@ -140,16 +133,16 @@ def glued_together(x, W_q, W_k, W_v):
 
 
 def _scores_cases(rng):
-    yield call("one sequence", _signed(rng, 7, 3), _signed(rng, 5, 3))
-    yield call("one sequence", _signed(rng, 2, 6), _signed(rng, 4, 6))
-    yield call("square", _signed(rng, 4, 4), _signed(rng, 4, 4))
-    yield call("batch", _signed(rng, 2, 7, 3), _signed(rng, 2, 5, 3))
-    yield call("batch", _signed(rng, 2, 3, 4, 6), _signed(rng, 2, 3, 5, 6))
-    yield call("batch", _signed(rng, 3, 3, 3), _signed(rng, 3, 3, 3))
-    yield call("one query", _signed(rng, 1, 3), _signed(rng, 5, 3))
-    yield call("float32", *_with_floats("f4", [_signed(rng, 3, 5), _signed(rng, 4, 5)]))
+    yield call("one sequence", signed(rng, 7, 3), signed(rng, 5, 3))
+    yield call("one sequence", signed(rng, 2, 6), signed(rng, 4, 6))
+    yield call("square", signed(rng, 4, 4), signed(rng, 4, 4))
+    yield call("batch", signed(rng, 2, 7, 3), signed(rng, 2, 5, 3))
+    yield call("batch", signed(rng, 2, 3, 4, 6), signed(rng, 2, 3, 5, 6))
+    yield call("batch", signed(rng, 3, 3, 3), signed(rng, 3, 3, 3))
+    yield call("one query", signed(rng, 1, 3), signed(rng, 5, 3))
+    yield call("float32", *_with_floats("f4", [signed(rng, 3, 5), signed(rng, 4, 5)]))
     yield call("integers", rng.integers(-5, 6, (4, 3)), rng.integers(-5, 6, (5, 3)))
-    yield call("nested lists", _signed(rng, 3, 2).tolist(), _signed(rng, 4, 2).tolist())
+    yield call("nested lists", signed(rng, 3, 2).tolist(), signed(rng, 4, 2).tolist())
 
 
 scores = Exercise(
@@ -240,17 +233,17 @@ def batches_mixed(q, k):
 
 
 def _attend_cases(rng):
-    yield call("one sequence", 2 * _signed(rng, 7, 5), _signed(rng, 5, 3) + 1)
-    yield call("one sequence", 2 * _signed(rng, 2, 4), _signed(rng, 4, 6) + 1)
-    yield call("square", 2 * _signed(rng, 4, 4), _signed(rng, 4, 4) + 1)
-    yield call("batch", 2 * _signed(rng, 2, 7, 5), _signed(rng, 2, 5, 3) + 1)
-    yield call("batch", 2 * _signed(rng, 2, 3, 4, 5), _signed(rng, 2, 3, 5, 6) + 1)
-    yield call("batch", 2 * _signed(rng, 3, 3, 3), _signed(rng, 3, 3, 3) + 1)
+    yield call("one sequence", 2 * signed(rng, 7, 5), signed(rng, 5, 3) + 1)
+    yield call("one sequence", 2 * signed(rng, 2, 4), signed(rng, 4, 6) + 1)
+    yield call("square", 2 * signed(rng, 4, 4), signed(rng, 4, 4) + 1)
+    yield call("batch", 2 * signed(rng, 2, 7, 5), signed(rng, 2, 5, 3) + 1)
+    yield call("batch", 2 * signed(rng, 2, 3, 4, 5), signed(rng, 2, 3, 5, 6) + 1)
+    yield call("batch", 2 * signed(rng, 3, 3, 3), signed(rng, 3, 3, 3) + 1)
     high = np.stack([[1000.0, 1001.0, 999.5], [-1000.0, -1000.5, -999.0]])
-    yield call("large numbers", high, _signed(rng, 3, 2) + 1)
+    yield call("large numbers", high, signed(rng, 3, 2) + 1)
     yield call("integers", rng.integers(-2, 3, (2, 4)), rng.integers(1, 6, (4, 3)))
-    yield call("float32", *_with_floats("f4", [_signed(rng, 3, 5), _signed(rng, 5, 2) + 1]))
-    yield call("nested lists", _signed(rng, 2, 3).tolist(), _signed(rng, 3, 2).tolist())
+    yield call("float32", *_with_floats("f4", [signed(rng, 3, 5), signed(rng, 5, 2) + 1]))
+    yield call("nested lists", signed(rng, 2, 3).tolist(), signed(rng, 3, 2).tolist())
 
 
 def _rows_sum_to_one(case, answer):
@@ -399,11 +392,11 @@ def takes_the_best(scores, v):
 
 def _one_row_cases(rng):
     for i in (3, 0, 6):
-        yield call("any token", i, _signed(rng, 7, 5), *_weights(rng, 5, 3, 4))
-    yield call("other sizes", 1, _signed(rng, 2, 6), *_weights(rng, 6, 8, 3))
-    yield call("other sizes", 2, _signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
-    yield call("other sizes", 0, _signed(rng, 1, 3), *_weights(rng, 3, 2, 4))
-    x, W_q, W_k, W_v = _signed(rng, 4, 3), *_weights(rng, 3, 2, 4)
+        yield call("any token", i, signed(rng, 7, 5), *_weights(rng, 5, 3, 4))
+    yield call("other sizes", 1, signed(rng, 2, 6), *_weights(rng, 6, 8, 3))
+    yield call("other sizes", 2, signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
+    yield call("other sizes", 0, signed(rng, 1, 3), *_weights(rng, 3, 2, 4))
+    x, W_q, W_k, W_v = signed(rng, 4, 3), *_weights(rng, 3, 2, 4)
     yield call(
         "large numbers",
         2,
@@ -411,7 +404,7 @@ def _one_row_cases(rng):
         *(np.round(8 * W) / 2 for W in (W_q, W_k)),
         W_v,
     )
-    yield call("float32", 1, *_with_floats("f4", [_signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
+    yield call("float32", 1, *_with_floats("f4", [signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
     yield call("integers", 1, *(rng.integers(-1, 2, s) for s in ((4, 3), (3, 2), (3, 2), (3, 5))))
 
 
@@ -545,17 +538,17 @@ def row_overflows(i, x, W_q, W_k, W_v):
 
 
 def _self_attention_cases(rng):
-    yield call("one sequence", _signed(rng, 7, 5), *_weights(rng, 5, 3, 4))
-    yield call("one sequence", _signed(rng, 2, 6), *_weights(rng, 6, 8, 3))
-    yield call("square", _signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
-    yield call("batch", _signed(rng, 2, 7, 5), *_weights(rng, 5, 3, 4))
-    yield call("batch", _signed(rng, 2, 3, 4, 5), *_weights(rng, 5, 6, 2))
-    yield call("batch", _signed(rng, 3, 3, 3), *_weights(rng, 3, 3, 3))
-    x, W_q, W_k, W_v = _signed(rng, 4, 3), *_weights(rng, 3, 2, 4)
+    yield call("one sequence", signed(rng, 7, 5), *_weights(rng, 5, 3, 4))
+    yield call("one sequence", signed(rng, 2, 6), *_weights(rng, 6, 8, 3))
+    yield call("square", signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
+    yield call("batch", signed(rng, 2, 7, 5), *_weights(rng, 5, 3, 4))
+    yield call("batch", signed(rng, 2, 3, 4, 5), *_weights(rng, 5, 6, 2))
+    yield call("batch", signed(rng, 3, 3, 3), *_weights(rng, 3, 3, 3))
+    x, W_q, W_k, W_v = signed(rng, 4, 3), *_weights(rng, 3, 2, 4)
     yield call(
         "large numbers", 60 * np.round(8 * x) / 8, *(np.round(8 * W) / 2 for W in (W_q, W_k)), W_v
     )
-    yield call("float32", *_with_floats("f4", [_signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
+    yield call("float32", *_with_floats("f4", [signed(rng, 3, 5), *_weights(rng, 5, 4, 2)]))
     yield call("integers", *(rng.integers(-1, 2, s) for s in ((4, 3), (3, 2), (3, 2), (3, 5))))
 
 
@@ -697,16 +690,16 @@ def _cross_weights(rng, d_model, d_memory, d_k, d_v):
 
 
 def _cross_cases(rng):
-    yield call("T and S differ", _signed(rng, 7, 5), _signed(rng, 4, 5), *_weights(rng, 5, 3, 6))
-    yield call("T and S differ", _signed(rng, 2, 6), _signed(rng, 5, 6), *_weights(rng, 6, 8, 3))
-    yield call("T equals S", _signed(rng, 4, 4), _signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
-    widths = _signed(rng, 3, 5), _signed(rng, 4, 7), *_cross_weights(rng, 5, 7, 2, 6)
+    yield call("T and S differ", signed(rng, 7, 5), signed(rng, 4, 5), *_weights(rng, 5, 3, 6))
+    yield call("T and S differ", signed(rng, 2, 6), signed(rng, 5, 6), *_weights(rng, 6, 8, 3))
+    yield call("T equals S", signed(rng, 4, 4), signed(rng, 4, 4), *_weights(rng, 4, 4, 4))
+    widths = signed(rng, 3, 5), signed(rng, 4, 7), *_cross_weights(rng, 5, 7, 2, 6)
     yield call("memory of another width", *widths)
-    yield call("batch", _signed(rng, 2, 7, 5), _signed(rng, 2, 4, 5), *_weights(rng, 5, 3, 6))
-    yield call("batch", _signed(rng, 2, 3, 4, 5), _signed(rng, 2, 3, 6, 5), *_weights(rng, 5, 2, 7))
+    yield call("batch", signed(rng, 2, 7, 5), signed(rng, 2, 4, 5), *_weights(rng, 5, 3, 6))
+    yield call("batch", signed(rng, 2, 3, 4, 5), signed(rng, 2, 3, 6, 5), *_weights(rng, 5, 2, 7))
     yield call(
         "float32",
-        *_with_floats("f4", [_signed(rng, 3, 5), _signed(rng, 4, 5), *_weights(rng, 5, 4, 2)]),
+        *_with_floats("f4", [signed(rng, 3, 5), signed(rng, 4, 5), *_weights(rng, 5, 4, 2)]),
     )
     yield call(
         "integers", *(rng.integers(-1, 2, s) for s in ((4, 3), (5, 3), (3, 2), (3, 2), (3, 6)))
@@ -834,7 +827,7 @@ def _equivariance_cases(rng):
     sources = [*equivariance.SOUND, *equivariance.UNSOUND]
     for index in rng.permutation(len(sources)):
         layer = specimen(sources[index])
-        x = _signed(rng, int(rng.integers(13, 16)), 2)
+        x = signed(rng, int(rng.integers(13, 16)), 2)
         x[rng.permutation(len(x))[:5], 0] = 0.7  # ties, for those who sort
         group = SOUND if LABELS[layer.source][0] else UNSOUND
         yield Case(group, (layer, x, Rng(_seed_that_fools(sources[index], x, rng))))
@@ -1154,14 +1147,14 @@ for _name, _changes, _advice in (
 
 def _self_share_cases(rng):
     for T, d in ((7, 3), (9, 2), (4, 4)):
-        yield call("random tokens", _signed(rng, T, d) * rng.uniform(0.3, 2.0, (T, 1)))
+        yield call("random tokens", signed(rng, T, d) * rng.uniform(0.3, 2.0, (T, 1)))
     long = rng.normal(size=(6, 2)) * np.array([[0.2], [3.0], [0.3], [0.4], [0.2], [0.5]])
     yield call("one long token", long)
-    tied = np.repeat(_signed(rng, 3, 4), [2, 1, 2], axis=0)[rng.permutation(5)]
+    tied = np.repeat(signed(rng, 3, 4), [2, 1, 2], axis=0)[rng.permutation(5)]
     yield call("ties", tied)
     yield call("ties", np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 0.25]]))
     yield call("integers", rng.integers(-3, 4, (6, 3)))
-    yield call("nested lists", _signed(rng, 4, 2).tolist())
+    yield call("nested lists", signed(rng, 4, 2).tolist())
 
 
 self_share = Exercise(

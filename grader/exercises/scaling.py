@@ -6,14 +6,13 @@ import math
 import numpy as np
 
 from grader.compare import Within, conform
-from grader.exercise import Exercise, Fault, Law, Together, call, value
+from grader.exercise import LISTS, Exercise, Fault, Law, Together, call, signed, value
 from utils.reference import scaling as right
 from utils.reference.dictionary_lookup import as_floating, softmax
 from utils.wire import Rng, pack
 
 CHAPTER = "scaling"
 ONE_ROW = "It would also take a single row, of shape (S,), if it counted axes from the end."
-LISTS = "It would also take nested lists if it began with np.asarray."
 
 IGNORES_RNG = Together(
     "draws from rng",
@@ -24,27 +23,12 @@ IGNORES_RNG = Together(
 )
 
 
-def _signed(rng, *shape):
-    """Signed, unsaturated numbers, none of them near 0, no two slices alike."""
-    return rng.uniform(0.3, 1.2, shape) * rng.choice([-1.0, 1.0], shape)
-
-
 def _swap(x):
     return np.swapaxes(np.asarray(x), -1, -2)
 
 
 def _seed(rng):
     return Rng(int(rng.integers(2**31)))
-
-
-def _named(exercise, name, advice):
-    """Declare a mistake whose code is made by a helper: it is named here."""
-
-    def declare(candidate):
-        candidate.__name__ = name
-        return exercise.mistake(advice)(candidate)
-
-    return declare
 
 
 # ---- score_std ---------------------------------------------------------------------------------
@@ -180,18 +164,18 @@ def returns_scores(d_k, n, rng):
 
 
 def _row_entropy_cases(rng):
-    yield call("one map", softmax(2 * _signed(rng, 3, 5)))
-    yield call("one map", softmax(2 * _signed(rng, 7, 2)))
-    yield call("square", softmax(2 * _signed(rng, 4, 4)))
-    yield call("batch", softmax(2 * _signed(rng, 2, 3, 5)))
-    yield call("batch", softmax(2 * _signed(rng, 2, 3, 4, 6)))
+    yield call("one map", softmax(2 * signed(rng, 3, 5)))
+    yield call("one map", softmax(2 * signed(rng, 7, 2)))
+    yield call("square", softmax(2 * signed(rng, 4, 4)))
+    yield call("batch", softmax(2 * signed(rng, 2, 3, 5)))
+    yield call("batch", softmax(2 * signed(rng, 2, 3, 4, 6)))
     yield call("weights of zero", np.array([[1.0, 0, 0, 0], [0, 0.75, 0.25, 0], [0, 0, 0, 1]]))
     yield call("even rows", np.full((2, 50), 0.02))
     yield call("one key", np.ones((3, 1)))
-    yield call("a single row", softmax(_signed(rng, 6)))
+    yield call("a single row", softmax(signed(rng, 6)))
     yield call("integers", np.eye(3, 4, dtype=int))
-    yield call("float32", softmax(_signed(rng, 3, 5)).astype("f4"))
-    yield call("nested lists", softmax(_signed(rng, 2, 3)).tolist())
+    yield call("float32", softmax(signed(rng, 3, 5)).astype("f4"))
+    yield call("nested lists", softmax(signed(rng, 2, 3)).tolist())
 
 
 row_entropy = Exercise(
@@ -244,10 +228,9 @@ def nan_at_zero(weights):
 
 
 for _power in range(3, 8):
-    _named(
-        row_entropy,
-        f"small_number_added_1e_{_power}",
+    row_entropy.mistake(
         "A small number is added inside the log, and every entropy is a little off: use np.where instead.",
+        f"small_number_added_1e_{_power}",
     )(lambda weights, small=10.0**-_power: -np.sum(weights * np.log(np.add(weights, small)), -1))
 
 
@@ -408,7 +391,7 @@ def _curve(
 
 
 def _curve_mistake(name, advice, **changes):
-    @_named(saturation_curve, name, advice)
+    @saturation_curve.mistake(advice, name)
     def candidate(widths, scaled, rng, n_keys=64, n=256):
         return _curve(widths, scaled, rng, n_keys, n, **changes)
 
@@ -433,10 +416,8 @@ def results_swapped(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, rng, n_keys, n)[::-1]
 
 
-@_named(
-    saturation_curve,
-    "n_not_used",
-    "`n` is not used: with n=1 every point is a single row, and no mean of many.",
+@saturation_curve.mistake(
+    "`n` is not used: with n=1 every point is a single row, and no mean of many.", "n_not_used"
 )
 def _always_256_rows(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, rng, n_keys, 256)
@@ -447,7 +428,7 @@ def always_64_keys(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, rng, 64, n)
 
 
-@_named(saturation_curve, "ignores_rng", IGNORES_RNG.advice)
+@saturation_curve.mistake(IGNORES_RNG.advice, "ignores_rng")
 def _curve_of_its_own(widths, scaled, rng, n_keys=64, n=256):
     return _curve(widths, scaled, np.random.default_rng(0), n_keys, n)
 
@@ -495,7 +476,7 @@ for _name, _advice, _changes in (
 
 
 def _q_and_k(rng, T, S, d_k, *front):
-    return 1.5 * _signed(rng, *front, T, d_k), 1.5 * _signed(rng, *front, S, d_k)
+    return 1.5 * signed(rng, *front, T, d_k), 1.5 * signed(rng, *front, S, d_k)
 
 
 def _scaled_scores_cases(rng):
@@ -635,7 +616,7 @@ def cosine_scores(q, k, scale=None):
 
 
 def _qkv(rng, T, S, d_k, d_v, *front):
-    return *_q_and_k(rng, T, S, d_k, *front), _signed(rng, *front, S, d_v) + 1
+    return *_q_and_k(rng, T, S, d_k, *front), signed(rng, *front, S, d_v) + 1
 
 
 def _attention_cases(rng):
@@ -650,7 +631,7 @@ def _attention_cases(rng):
     q, k, v = _qkv(rng, 2, 3, 4, 2)
     high = np.round(8 * np.stack([np.abs(q[0]), -np.abs(q[1])])) / 8
     yield call("large numbers", 500 * high, np.round(8 * np.abs(k)) / 8, v)
-    yield call("ties", *_qkv(rng, 3, 1, 2, 4)[:1], np.ones((4, 2)), _signed(rng, 4, 3) + 1)
+    yield call("ties", *_qkv(rng, 3, 1, 2, 4)[:1], np.ones((4, 2)), signed(rng, 4, 3) + 1)
     yield call("one key", *_qkv(rng, 3, 1, 2, 4))
     ints = [rng.integers(-1, 3, shape) for shape in ((4, 3), (5, 3))]
     yield call("integers", *ints, rng.integers(1, 9, (5, 2)))
@@ -695,7 +676,7 @@ for _mistake in list(scaled_scores.mistakes):
     def _candidate(q, k, v, scale=None, make=_mistake.candidate):
         return _attend(make(q, k, scale), v)
 
-    _named(scaled_dot_product_attention, f"weights_{_mistake.name}", _mistake.advice)(_candidate)
+    scaled_dot_product_attention.mistake(_mistake.advice, f"weights_{_mistake.name}")(_candidate)
 
 
 @scaled_dot_product_attention.mistake("The scores are divided by the root of d_v, the width of the values: it is d_k, the width of queries and keys.")  # fmt: skip
@@ -816,18 +797,18 @@ last_token_output.wrong_value(
 
 
 def _vjp_cases(rng):
-    yield call("one map", softmax(2 * _signed(rng, 3, 5)), _signed(rng, 3, 5))
-    yield call("one map", softmax(2 * _signed(rng, 7, 2)), _signed(rng, 7, 2))
-    yield call("square", softmax(2 * _signed(rng, 4, 4)), _signed(rng, 4, 4))
-    yield call("batch", softmax(2 * _signed(rng, 2, 3, 5)), _signed(rng, 2, 3, 5))
-    yield call("batch", softmax(2 * _signed(rng, 2, 3, 4, 6)), _signed(rng, 2, 3, 4, 6))
-    yield call("certain rows", np.eye(3, 4), _signed(rng, 3, 4))
-    yield call("even upstream", softmax(_signed(rng, 3, 4)), np.full((3, 4), 2.0))
-    yield call("a single row", softmax(_signed(rng, 5)), _signed(rng, 5))
-    yield call("one key", np.ones((3, 1)), _signed(rng, 3, 1))
-    yield call("integers", softmax(_signed(rng, 3, 4)), rng.integers(-4, 5, (3, 4)))
-    yield call("float32", softmax(_signed(rng, 3, 5)).astype("f4"), _signed(rng, 3, 5).astype("f4"))
-    yield call("nested lists", softmax(_signed(rng, 2, 3)).tolist(), _signed(rng, 2, 3).tolist())
+    yield call("one map", softmax(2 * signed(rng, 3, 5)), signed(rng, 3, 5))
+    yield call("one map", softmax(2 * signed(rng, 7, 2)), signed(rng, 7, 2))
+    yield call("square", softmax(2 * signed(rng, 4, 4)), signed(rng, 4, 4))
+    yield call("batch", softmax(2 * signed(rng, 2, 3, 5)), signed(rng, 2, 3, 5))
+    yield call("batch", softmax(2 * signed(rng, 2, 3, 4, 6)), signed(rng, 2, 3, 4, 6))
+    yield call("certain rows", np.eye(3, 4), signed(rng, 3, 4))
+    yield call("even upstream", softmax(signed(rng, 3, 4)), np.full((3, 4), 2.0))
+    yield call("a single row", softmax(signed(rng, 5)), signed(rng, 5))
+    yield call("one key", np.ones((3, 1)), signed(rng, 3, 1))
+    yield call("integers", softmax(signed(rng, 3, 4)), rng.integers(-4, 5, (3, 4)))
+    yield call("float32", softmax(signed(rng, 3, 5)).astype("f4"), signed(rng, 3, 5).astype("f4"))
+    yield call("nested lists", softmax(signed(rng, 2, 3)).tolist(), signed(rng, 2, 3).tolist())
 
 
 softmax_vjp = Exercise(
@@ -867,7 +848,7 @@ for _name, _advice, _inner in (
     ("inner_sum_added", "The inner sum is added: subtract it.", lambda p, g: -(p * g).sum(-1, keepdims=True)),
     ("sum_of_squares", "The inner sum is that of p squared times upstream: p goes in once.", lambda p, g: (p * p * g).sum(-1, keepdims=True)),
 ):  # fmt: skip
-    _named(softmax_vjp, _name, _advice)(
+    softmax_vjp.mistake(_advice, _name)(
         lambda weights, upstream, inner=_inner: _vjp(weights, upstream, inner)
     )
 
@@ -904,7 +885,7 @@ def axis_dropped(weights, upstream):
 
 
 def _problem(rng, T, S, d_k, d_v, *front):
-    return *_qkv(rng, T, S, d_k, d_v, *front), _signed(rng, *front, T, d_v)
+    return *_qkv(rng, T, S, d_k, d_v, *front), signed(rng, *front, T, d_v)
 
 
 def _gradient_cases(rng):
@@ -1041,7 +1022,7 @@ for _name, _advice, _dq_power, _dk_power in (
     ("dk_scaled_twice", "dk holds the scale squared: it comes in once on the way back.", 1, 2),
 ):
 
-    @_named(attention_gradients, _name, _advice)
+    @attention_gradients.mistake(_advice, _name)
     def _unevenly_scaled(q, k, v, d_out, scale=None, powers=(_dq_power, _dk_power)):
         usual = np.shape(q)[-1] ** -0.5 if scale is None else scale
         dq, dk, dv = _back(q, k, v, d_out, scale, factor=1)
@@ -1180,7 +1161,7 @@ for _name, _advice, _norm in (
     ("largest_entry", "The vectors are divided by their largest entry: use their length.", lambda x: np.abs(x).max(-1, keepdims=True)),
     ("small_number_added", "A small number is added to the lengths, which short vectors feel: treat the length 0 by itself.", lambda x: _length(x) + 1e-6),
 ):  # fmt: skip
-    _named(qk_norm_scores, _name, _advice)(
+    qk_norm_scores.mistake(_advice, _name)(
         lambda q, k, gain=1.0, norm=_norm: _normed(q, k, gain, norm)
     )
 
@@ -1245,16 +1226,16 @@ def norm_transposed(q, k, gain=1.0):
 
 
 def _soft_cap_cases(rng):
-    yield call("scores around the cap", 6 * _signed(rng, 3, 5), 5.0)
-    yield call("scores around the cap", 40 * _signed(rng, 4, 2), float(rng.uniform(20, 40)))
-    yield call("batch", 6 * _signed(rng, 2, 3, 4, 5), 4.0)
-    yield call("small scores", 0.01 * _signed(rng, 3, 4), 50.0)
-    yield call("small cap", 2 * _signed(rng, 3, 4), 0.5)
+    yield call("scores around the cap", 6 * signed(rng, 3, 5), 5.0)
+    yield call("scores around the cap", 40 * signed(rng, 4, 2), float(rng.uniform(20, 40)))
+    yield call("batch", 6 * signed(rng, 2, 3, 4, 5), 4.0)
+    yield call("small scores", 0.01 * signed(rng, 3, 4), 50.0)
+    yield call("small cap", 2 * signed(rng, 3, 4), 0.5)
     yield call("large numbers", np.array([[1e4, -1e4, 0.0], [-2e8, 1.0, 2e8]]), 30.0)
     yield call("one number", float(rng.uniform(2, 6)), 3.0)
     yield call("integers", rng.integers(-9, 10, (3, 4)), 5)
-    yield call("float32", (6 * _signed(rng, 3, 5)).astype("f4"), 5.0)
-    yield call("nested lists", (3 * _signed(rng, 2, 3)).tolist(), 2.0)
+    yield call("float32", (6 * signed(rng, 3, 5)).astype("f4"), 5.0)
+    yield call("nested lists", (3 * signed(rng, 2, 3)).tolist(), 2.0)
 
 
 soft_cap = Exercise(
@@ -1294,7 +1275,7 @@ for _name, _advice, _wrong in (
     ("scores_rescaled", "The scores are shrunk until the largest fits: each should be capped by itself.", lambda s, c: s * np.minimum(1, c / np.abs(s).max())),
     ("sign_turned_round", "The sign is turned round: tanh keeps it.", lambda s, c: -right.soft_cap(s, c)),
 ):  # fmt: skip
-    _named(soft_cap, _name, _advice)(lambda scores, cap, wrong=_wrong: wrong(as_floating(scores), cap))  # fmt: skip
+    soft_cap.mistake(_advice, _name)(lambda scores, cap, wrong=_wrong: wrong(as_floating(scores), cap))  # fmt: skip
 
 
 EXERCISES = (
