@@ -65,8 +65,8 @@ def static_svg(row=ROW, column=COLUMN, choice=None):
         f"<title>Attention weights, masked {when} softmax</title>",
         f"<desc>{summary}</desc>",
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{(LEFT + right) // 2}" y="24">Weights, masked {when} softmax: a row is a query, '
-        "crossed out: may not be read</text>",
+        f'<text x="{(LEFT + right) // 2}" y="24">Weights, masked {when} softmax. A row is a query; '
+        "crossed out: may not be read.</text>",
         *(_text(0, j, name, TOP - 10) for j, name in enumerate([*WORDS, "sum", "lost"])),
         *(line for i in range(T) for line in _row(state, choice, i)),
         f'<rect x="{x}" y="{y}" width="{WIDE}" height="{HIGH}" fill="none" '
