@@ -119,12 +119,17 @@ def run_all(page, file):
     page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)
     before = file.stat().st_mtime_ns
 
+    notebook = {}
+
     def saved():
         page.keyboard.press("Control+s")
-        return file.stat().st_mtime_ns > before
+        if file.stat().st_mtime_ns == before:
+            return False
+        notebook.update(json.loads(file.read_text()))  # ValueError while it is being written
+        return True
 
     _wait(saved, 30)
-    return json.loads(file.read_text())
+    return notebook
 
 
 @pytest.fixture
