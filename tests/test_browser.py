@@ -34,12 +34,10 @@ def folder(tmp_path_factory):
     """A my_work/ with the solved notebooks under the students' names."""
     folder = tmp_path_factory.mktemp("browser") / "my_work"
     for chapter in CHAPTERS:
-        (folder / chapter.name).mkdir(parents=True)
-        name = f"{chapter.name}.ipynb"
-        shutil.copy(ROOT / "solutions" / chapter.name / name, folder / chapter.name)
-        shutil.copy(
-            ROOT / "notebooks" / chapter.name / name, folder / chapter.name / "untouched.ipynb"
-        )
+        path = f"{chapter.name}/{chapter.name}.ipynb"
+        (folder / path).parent.mkdir(parents=True)
+        shutil.copy(ROOT / "solutions" / path, folder / path)
+        shutil.copy(ROOT / "notebooks" / path, (folder / path).with_name("untouched.ipynb"))
     return folder
 
 
@@ -79,8 +77,11 @@ def browser():
 @pytest.fixture
 def page(browser):
     context = browser.new_context(viewport={"width": 1300, "height": 1000})
-    yield context.new_page()
+    page = context.new_page()
+    yield page
+    dialogs = page.locator(".jp-Dialog").all_inner_texts()
     context.close()
+    assert not dialogs, "JupyterLab asked something in the middle"
 
 
 def _wait(condition, seconds):
@@ -103,7 +104,7 @@ def open_notebook(page, address, path, name):
 
 
 def run_all(page, file):
-    """Run every cell and save; the saved notebook."""
+    """Run every cell of a notebook without outputs, and save; the saved notebook."""
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
 
@@ -117,19 +118,12 @@ def run_all(page, file):
 
     _wait(done, 90)
     page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)
-    before = file.stat().st_mtime_ns
-
-    notebook = {}
-
-    def saved():
+    with page.expect_response(
+        lambda r: r.request.method == "PUT" and r.url.partition("?")[0].endswith(file.name)
+    ) as saved:
         page.keyboard.press("Control+s")
-        if file.stat().st_mtime_ns == before:
-            return False
-        notebook.update(json.loads(file.read_text()))  # ValueError while it is being written
-        return True
-
-    _wait(saved, 30)
-    return notebook
+    assert saved.value.ok, saved.value.status_text
+    return json.loads(file.read_text())
 
 
 @pytest.fixture
@@ -138,6 +132,9 @@ def solved(page, address, folder):
 
     def solve(chapter):
         path = f"{chapter.name}/{chapter.name}.ipynb"
+        # Anew each time: the counts of an earlier run stand for a moment after the click, and
+        # would say that this one has ended.
+        shutil.copy(ROOT / "solutions" / path, folder / path)
         open_notebook(page, address, path, f"Chapter {chapter.number}.")
         return run_all(page, folder / path)
 
