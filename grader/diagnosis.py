@@ -96,16 +96,19 @@ def _shows(exercise, mistake, outcome):
     """
     with np.errstate(all="ignore"):
         (wrong,) = collect([outcome.case], mistake.candidate, watch=False)
+    if outcome.fault and not _wrong_alike(outcome, wrong, exercise.within):
+        return False
     if not find_fault(exercise, outcome.case, wrong, outcome.wanted):
         return False
-    if not outcome.fault:
-        return None
-    if "raised" == wrong.status == outcome.answer.status and outcome.wanted.status != "raised":
-        return (outcome.answer.errors[0], outcome.answer.message) == (
-            wrong.errors[0],
-            wrong.message,
-        )
-    return same(outcome.answer, wrong, exercise.within)
+    return True if outcome.fault else None
+
+
+def _wrong_alike(outcome, wrong, within):
+    """Is a faulty answer the same as this one, to the words of an exception that is uncalled for?"""
+    answer = outcome.answer
+    if "raised" == wrong.status == answer.status and outcome.wanted.status != "raised":
+        return (answer.errors[0], answer.message) == (wrong.errors[0], wrong.message)
+    return same(answer, wrong, within)
 
 
 def same(answer, other, within=compare.USUAL):
