@@ -104,7 +104,7 @@ def _shows(exercise, mistake, outcome):
 
 
 def _wrong_alike(outcome, wrong, within):
-    """Is a faulty answer the same as this one, to the words of an exception that is uncalled for?"""
+    """Is a faulty answer the same as this one, to the words of an uncalled-for exception?"""
     answer = outcome.answer
     if "raised" == wrong.status == answer.status and outcome.wanted.status != "raised":
         return (answer.errors[0], answer.message) == (wrong.errors[0], wrong.message)
