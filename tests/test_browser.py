@@ -150,6 +150,17 @@ def figure(page):
     return found
 
 
+def followed(summary):
+    """What a figure's summary has said so far, and a call that waits for the next thing."""
+    seen = [summary.inner_text()]
+
+    def changed():
+        _wait(lambda: summary.inner_text() != seen[-1], 30)
+        seen.append(summary.inner_text())
+
+    return seen, changed
+
+
 def no_serious_findings(page):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -194,12 +205,7 @@ def test_the_plane_by_mouse_and_keyboard(solved, page):
     solved(CHAPTERS[0])
     plane = figure(page)
     summary, handle = plane.locator(".afp-summary"), plane.locator(".afp-handle")
-    seen = [summary.inner_text()]
-
-    def changed():
-        _wait(lambda: summary.inner_text() != seen[-1], 30)
-        seen.append(summary.inner_text())
-
+    seen, changed = followed(summary)
     box = handle.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
@@ -257,12 +263,7 @@ def test_the_width_by_keyboard(solved, page, width):
     page.set_viewport_size({"width": width, "height": 1000})
     scaling = figure(page)
     summary, slider = scaling.locator(".afp-summary"), scaling.get_by_role("slider")
-    seen = [summary.inner_text()]
-
-    def changed():
-        _wait(lambda: summary.inner_text() != seen[-1], 30)
-        seen.append(summary.inner_text())
-
+    seen, changed = followed(summary)
     slider.focus()
     page.keyboard.press("End")
     changed()
