@@ -96,23 +96,26 @@ def _wait(condition, seconds):
         time.sleep(0.5)
 
 
-def open_notebook(page, address, path, name):
+def open_notebook(page, address, file, name):
+    """Open a notebook of the folder, and wait until it and its kernel are all there."""
+    path = f"{file.parent.name}/{file.name}"
     page.goto(f"{address}/lab/tree/{path}?token=reader&reset", wait_until="domcontentloaded")
     page.get_by_role("heading", name=name).first.wait_for(timeout=60_000)
     # The circle by the kernel's name says "idle" before a kernel answers; this line does not.
     page.get_by_text("(ipykernel) | Idle").wait_for(timeout=60_000)
+    # Cells are added as there is time for them. The one that the menu leads to takes the focus
+    # once it is there, which may be long after the others have run.
+    cells, count = page.locator(".jp-Notebook-cell"), len(json.loads(file.read_text())["cells"])
+    _wait(lambda: cells.count() == count, 60)
 
 
 def run_all(page, file):
     """Run every cell of a notebook without outputs, and save; the saved notebook."""
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
-
     prompts = page.locator(".jp-Notebook .jp-CodeCell .jp-InputPrompt")
 
     def done():
-        # A count in the file may be of a cell that still runs; JupyterLab's own prompt is not, and
-        # once the last one is there it takes the focus back.
         texts = prompts.all_inner_texts()
         return texts and all(re.fullmatch(r"\[\d+\]:", text.strip()) for text in texts)
 
@@ -135,7 +138,7 @@ def solved(page, address, folder):
         # Anew each time: the counts of an earlier run stand for a moment after the click, and
         # would say that this one has ended.
         shutil.copy(ROOT / "solutions" / path, folder / path)
-        open_notebook(page, address, path, f"Chapter {chapter.number}.")
+        open_notebook(page, address, folder / path, f"Chapter {chapter.number}.")
         return run_all(page, folder / path)
 
     return solve
@@ -189,8 +192,7 @@ def test_a_solved_chapter_runs_and_shows_its_cards(solved, chapter, page):
 
 
 def test_a_failed_check_is_a_card_and_one_line(page, address, folder):
-    name = CHAPTERS[0].name
-    open_notebook(page, address, f"{name}/untouched.ipynb", "Chapter 1.")
+    open_notebook(page, address, folder / CHAPTERS[0].name / "untouched.ipynb", "Chapter 1.")
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_text("Run All Cells", exact=True).click()
     card = page.locator(".jp-OutputArea-output", has_text="hard_lookup does not pass yet").first
@@ -321,8 +323,8 @@ def test_the_composer_by_mouse_and_keyboard(solved, page, width):
     no_serious_findings(page)
 
 
-def test_links_lead_from_chapter_to_chapter(page, address):
+def test_links_lead_from_chapter_to_chapter(page, address, folder):
     one, two = CHAPTERS[:2]
-    open_notebook(page, address, f"{two.name}/{two.name}.ipynb", "Chapter 2.")
+    open_notebook(page, address, folder / two.name / f"{two.name}.ipynb", "Chapter 2.")
     page.get_by_role("link", name="Chapter 1", exact=True).first.click()
     page.get_by_role("heading", name=f"Chapter 1. {one.title}").wait_for(timeout=60_000)
