@@ -62,7 +62,11 @@ def address(folder):
         yield base
     finally:
         server.terminate()
-        server.wait(20)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:  # a kernel that starts just then keeps it from ending
+            server.kill()
+            server.wait()
 
 
 @pytest.fixture(scope="module")
