@@ -246,12 +246,13 @@ def test_the_inspector_by_mouse_and_keyboard(solved, page, width):
     assert "“it” (7) reads “robot” (2): weight 0.629; raw score 1.90" in chosen.get_attribute(
         "aria-label"
     )
-    assert "0.629" in inspector.inner_text() and "1.90" in inspector.inner_text()
+    facts = inspector.locator(".afp-facts")
+    assert "0.629" in facts.inner_text() and "1.90" in facts.inner_text()
     chosen.focus()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     _wait(lambda: "reads “patient”" in chosen.get_attribute("aria-label"), 30)
-    _wait(lambda: "0.209" in inspector.inner_text(), 30)
+    _wait(lambda: "0.209" in facts.inner_text(), 30)
     page.keyboard.press("Control+Home")
     _wait(lambda: "“The” (1) reads “The” (1)" in chosen.get_attribute("aria-label"), 30)
     inspector.locator("[role=gridcell]").nth(6 * 9 + 1).click()
